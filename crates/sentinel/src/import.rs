@@ -6,6 +6,7 @@
 //!
 //! Not here: what the command prints and which files it writes (`commands::import`).
 
+pub(crate) mod adding;
 mod convert;
 mod find;
 mod read;

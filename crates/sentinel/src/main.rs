@@ -7,6 +7,8 @@ mod cli;
 mod client;
 mod commands;
 mod config;
+mod config_file;
+mod control;
 mod data_dir;
 mod database;
 mod file_watch;

@@ -1,31 +1,28 @@
-//! Triggers of a reload: SIGHUP, a changed file, and an operator's command.
+//! Triggers of a reload: SIGHUP, a changed file, an operator's command, and an operator's new text for the file.
 //!
-//! One task performs reloads one at a time. A file with mistakes changes nothing; all of them are logged and
-//! reported.
+//! One task performs reloads and replacements one at a time. A file with mistakes changes nothing; all of them are logged
+//! and reported.
+//!
+//! Not here: how a file is replaced (`config_file`), what else operators wish (`control`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt};
-use sentinel_core::audit::AuditStore;
-use sentinel_core::identity::KeyStore;
+use parking_lot::Mutex;
 use sentinel_core::state_file::Version;
 use sentinel_core::{Fault, Kind};
-use sentinel_surfaces::http::admin::audit::verify::Verified;
-use sentinel_surfaces::http::admin::config_file::{Checked, ConfigFile, ReplaceRequest};
-use sentinel_surfaces::http::admin::import::{FoundServers, ImportAnswer, ImportRequest};
+use sentinel_surfaces::http::admin::config_file::{ConfigMistake, ReplaceRequest, TEXT_BYTES_MAX};
 use sentinel_surfaces::http::admin::reload::Reloaded;
-use sentinel_surfaces::{Control, Gateway};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::config::mistake::Mistakes;
-use crate::config::{self, Loaded, Place};
-use crate::key_file::KeyFile;
-use crate::visits;
+use crate::config::mistake::{Mistakes, PlacedMistake};
+use crate::config::{self, Config, Loaded, Place};
+use crate::config_file;
+use crate::control::Handle;
 use crate::wiring::Running;
 
 /// Polling interval of the file. It is read when it was unchanged for one interval, so that a partially written file
@@ -40,80 +37,57 @@ const READ_MAX: Duration = Duration::from_secs(5);
 /// Reads the configuration like the command that was started.
 pub(crate) type Load = Arc<dyn Fn(Place) -> anyhow::Result<Loaded> + Send + Sync>;
 
-type Answer = Result<Reloaded, Fault>;
+pub(crate) type Answer = Result<Reloaded, Fault>;
+
+/// What an operator wishes.
+pub(crate) enum Wish {
+    Reload,
+    /// Another text for the file.
+    Replace(ReplaceRequest),
+}
+
+/// A wish, and where its answer goes.
+pub(crate) type Wished = (Wish, oneshot::Sender<Answer>);
+
+/// Where the configuration comes from.
+pub(crate) struct Source {
+    pub(crate) running: Arc<Running>,
+    load: Load,
+    /// Keys whose values the command line gave.
+    pub(crate) overridden: Vec<&'static str>,
+    /// `None`: there was no file, and nobody made one yet.
+    file: Mutex<Option<PathBuf>>,
+}
 
 pub(crate) struct Reloader {
-    running: Arc<Running>,
-    load: Load,
+    source: Arc<Source>,
     /// A read that took too long, and may still go on.
     late: Option<oneshot::Receiver<anyhow::Result<Loaded>>>,
-    wishes: mpsc::Receiver<oneshot::Sender<Answer>>,
+    wishes: mpsc::Receiver<Wished>,
     hangup: Signal,
-    file: Option<(PathBuf, Version)>,
+    /// The version of the file that was read last.
+    taken: Version,
 }
 
-/// The operators' handle.
-struct Handle {
-    running: Arc<Running>,
-    wishes: mpsc::Sender<oneshot::Sender<Answer>>,
-}
-
-impl Reloader {
-    /// Starts from the configuration that was just read from `file`.
-    pub(crate) fn new(
-        running: Arc<Running>,
-        load: Load,
-        file: Option<PathBuf>,
-    ) -> std::io::Result<Self> {
-        let (sender, wishes) = mpsc::channel(WISHES_MAX);
-        running.gateway.controlled_by(Arc::new(Handle {
-            running: running.clone(),
-            wishes: sender,
-        }));
-        Ok(Self {
-            running,
-            load,
-            late: None,
-            wishes,
-            hangup: signal(SignalKind::hangup())?,
-            file: file.map(|file| {
-                let version = Version::at(&file);
-                (file, version)
-            }),
-        })
+impl Source {
+    /// The file, or where it would be made.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        let known = self.file.lock().clone();
+        known.or_else(|| config::default_file(&config::environment().ok()?))
     }
 
-    /// Reloads on every trigger; never ends.
-    pub(crate) async fn run(mut self) {
-        let mut seen = self.version();
-        loop {
-            tokio::select! {
-                _ = self.hangup.recv() => {
-                    let _ = self.reload("SIGHUP").await;
-                }
-                Some(wish) = self.wishes.recv() => {
-                    let _ = wish.send(self.reload("an operator").await);
-                }
-                () = tokio::time::sleep(LOOK) => {
-                    let now = self.version();
-                    let settled = std::mem::replace(&mut seen, now) == now;
-                    if settled && self.file.as_ref().is_some_and(|(_, taken)| *taken != now) {
-                        let _ = self.reload("the file changed").await;
-                    }
-                }
-            }
-        }
-    }
-
-    fn version(&self) -> Version {
-        let file = self.file.as_ref();
-        file.map_or_else(Version::default, |(path, _)| Version::at(path))
+    /// What a reload of this text would do; an error says why it would do nothing. Blocks on the disk.
+    pub(crate) fn examine(&self, text: &str) -> anyhow::Result<(Config, Reloaded)> {
+        let loaded = (self.load)(Place::Given(text.into()))?;
+        self.not_emptied(&loaded)?;
+        let plan = self.running.plan(loaded.config.clone())?;
+        Ok((loaded.config, plan))
     }
 
     /// If the file is missing, no other default location is used: its roles would be unrelated.
     fn same_file(&self, found: Option<&PathBuf>) -> anyhow::Result<()> {
-        match &self.file {
-            Some((file, _)) if found != Some(file) => {
+        match &*self.file.lock() {
+            Some(file) if found != Some(file) => {
                 anyhow::bail!(
                     "{} is gone; put it back, or start again to take another configuration",
                     file.display()
@@ -135,6 +109,142 @@ impl Reloader {
         Ok(())
     }
 
+    /// Puts another text in the place of the one that has this digest. A text with mistakes, and one that cannot be
+    /// applied, is refused before anything is written. Blocks on the disk.
+    fn replace(&self, request: &ReplaceRequest) -> Result<ReplacedFile, Fault> {
+        if !self.running.config().console.edit {
+            let text = "console.edit is false: the file is not edited from here";
+            return Err(Fault::new(Kind::Forbidden, text));
+        }
+        if request.text.len() > TEXT_BYTES_MAX {
+            let text =
+                format!("a configuration of more than {TEXT_BYTES_MAX} bytes is not edited here");
+            return Err(Fault::new(Kind::TooLarge, text));
+        }
+        let none = || {
+            Fault::new(
+                Kind::Unprocessable,
+                "there is no place for a configuration file",
+            )
+        };
+        let path = self.path().ok_or_else(none)?;
+        let failed = |what: &str, error: std::io::Error| {
+            let text = format!("{} cannot be {what}: {error}", path.display());
+            tracing::error!("{text}");
+            Fault::new(Kind::Unprocessable, text)
+        };
+        let before = config_file::read(&path).map_err(|error| failed("read", error))?;
+        if config_file::digest_of(before.as_deref().unwrap_or_default()) != request.digest {
+            let text = "the file is another by now: read it again";
+            return Err(Fault::new(Kind::Conflict, text));
+        }
+        self.examine(&request.text)
+            .map_err(|error| complain("an operator's text", &error))?;
+        config_file::replace(&path, &request.text).map_err(|error| failed("written", error))?;
+        tracing::warn!(file = %path.display(), "replaced by an operator");
+        let was_known = self.file.lock().replace(path.clone()).is_some();
+        Ok(ReplacedFile {
+            path,
+            before,
+            was_known,
+        })
+    }
+
+    /// Undoes a replacement that could not be applied.
+    fn put_back(&self, replaced: ReplacedFile) {
+        let path = &replaced.path;
+        let done = match &replaced.before {
+            Some(text) => config_file::replace(path, text),
+            None => std::fs::remove_file(path),
+        };
+        if !replaced.was_known {
+            *self.file.lock() = None;
+        }
+        if let Err(error) = done {
+            tracing::error!("{} could not be put back: {error}", path.display());
+        }
+    }
+
+    fn version(&self) -> Version {
+        let file = self.file.lock();
+        file.as_ref()
+            .map_or_else(Version::default, |path| Version::at(path))
+    }
+}
+
+/// What was in the place of a new text.
+struct ReplacedFile {
+    path: PathBuf,
+    /// `None`: there was no file.
+    before: Option<String>,
+    /// It was the file that is read.
+    was_known: bool,
+}
+
+impl Reloader {
+    /// Starts from the configuration that was just read from `file`.
+    pub(crate) fn new(
+        running: Arc<Running>,
+        load: Load,
+        file: Option<PathBuf>,
+        overridden: Vec<&'static str>,
+    ) -> std::io::Result<Self> {
+        let (sender, wishes) = mpsc::channel(WISHES_MAX);
+        let source = Arc::new(Source {
+            running,
+            load,
+            overridden,
+            file: Mutex::new(file),
+        });
+        let gateway = &source.running.gateway;
+        gateway.controlled_by(Arc::new(Handle::new(source.clone(), sender)));
+        Ok(Self {
+            taken: source.version(),
+            source,
+            late: None,
+            wishes,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Reloads on every trigger; never ends.
+    pub(crate) async fn run(mut self) {
+        let mut seen = self.source.version();
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => {
+                    let _ = self.reload("SIGHUP").await;
+                }
+                Some((wish, answer)) = self.wishes.recv() => {
+                    let _ = answer.send(match wish {
+                        Wish::Reload => self.reload("an operator").await,
+                        Wish::Replace(request) => self.replace(request).await,
+                    });
+                }
+                () = tokio::time::sleep(LOOK) => {
+                    let now = self.source.version();
+                    let settled = std::mem::replace(&mut seen, now) == now;
+                    if settled && self.taken != now {
+                        let _ = self.reload("the file changed").await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Replaces the file and applies it, or leaves both as they were.
+    async fn replace(&mut self, request: ReplaceRequest) -> Answer {
+        let source = self.source.clone();
+        let replaced = blocking(move || source.replace(&request)).await??;
+        let answer = self.reload("an operator replaced the file").await;
+        if answer.is_err() {
+            let source = self.source.clone();
+            blocking(move || source.put_back(replaced)).await?;
+            self.taken = self.source.version();
+        }
+        answer
+    }
+
     /// Reads the file on a thread that the end of the process does not wait for.
     async fn read(&mut self) -> anyhow::Result<Loaded> {
         if let Some(late) = &mut self.late
@@ -143,7 +253,7 @@ impl Reloader {
             anyhow::bail!("the file is still being read for an earlier reload");
         }
         let (done, mut read) = oneshot::channel();
-        let load = self.load.clone();
+        let load = self.source.load.clone();
         std::thread::Builder::new()
             .name("configuration".to_owned())
             .spawn(move || drop(done.send(load(Place::RegularFile))))?;
@@ -157,14 +267,12 @@ impl Reloader {
     }
 
     async fn reload(&mut self, why: &str) -> Answer {
-        let now = self.version();
-        if let Some((_, taken)) = &mut self.file {
-            *taken = now;
-        }
+        self.taken = self.source.version();
+        let source = self.source.clone();
         let outcome = self.read().await.and_then(|loaded| {
-            self.same_file(loaded.file.as_ref())?;
-            self.not_emptied(&loaded)?;
-            self.running.apply(loaded.config)
+            source.same_file(loaded.file.as_ref())?;
+            source.not_emptied(&loaded)?;
+            source.running.apply(loaded.config)
         });
         match outcome {
             Ok(applied) => {
@@ -202,76 +310,36 @@ fn complain(why: &str, error: &anyhow::Error) -> Fault {
     Fault::new(Kind::Unprocessable, text).with_data(format!(r#""mistakes":{mistakes}"#))
 }
 
-fn not_yet<T: Send + 'static>() -> BoxFuture<'static, Result<T, Fault>> {
-    let fault = Fault::new(Kind::NotFound, "this gateway does not do that yet");
-    std::future::ready(Err(fault)).boxed()
+/// Each mistake of a configuration, or the one reason why it cannot be applied.
+pub(crate) fn mistakes_of(error: &anyhow::Error) -> Vec<ConfigMistake> {
+    let Some(mistakes) = error.downcast_ref::<Mistakes>() else {
+        return vec![ConfigMistake {
+            message: format!("{error:#}"),
+            key: None,
+            line: None,
+            column: None,
+            suggestion: None,
+        }];
+    };
+    let one = |mistake: PlacedMistake<'_>| {
+        let expected = mistake
+            .expected
+            .map(|expected| format!("expected {expected}"));
+        ConfigMistake {
+            message: mistake.message.to_owned(),
+            key: mistake.key,
+            line: mistake.line,
+            column: mistake.column,
+            suggestion: mistake.help.map(str::to_owned).or(expected),
+        }
+    };
+    mistakes.placed().map(one).collect()
 }
 
-impl Control for Handle {
-    fn reload(&self) -> BoxFuture<'static, Answer> {
-        let wishes = self.wishes.clone();
-        async move {
-            let gone = || Fault::new(Kind::GoingDown, "the gateway is going down");
-            let (wish, answer) = oneshot::channel();
-            wishes.send(wish).await.map_err(|_| gone())?;
-            answer.await.unwrap_or_else(|_| Err(gone()))
-        }
-        .boxed()
-    }
-
-    fn config(&self) -> Value {
-        config::normalised(&self.running.config())
-    }
-
-    fn visit(&self, url: &str, bearer: Option<&str>) -> Result<Arc<Gateway>, Fault> {
-        let running = &self.running;
-        let home = tokio::runtime::Handle::current();
-        visits::open(&running.config(), &running.gateway, &home, url, bearer)
-    }
-
-    fn config_file(&self) -> BoxFuture<'static, Result<ConfigFile, Fault>> {
-        not_yet()
-    }
-
-    fn check_config(&self, _: String) -> BoxFuture<'static, Result<Checked, Fault>> {
-        not_yet()
-    }
-
-    fn replace_config(&self, _: ReplaceRequest) -> BoxFuture<'static, Answer> {
-        not_yet()
-    }
-
-    fn found_servers(&self) -> BoxFuture<'static, Result<FoundServers, Fault>> {
-        not_yet()
-    }
-
-    fn import(&self, _: ImportRequest) -> BoxFuture<'static, Result<ImportAnswer, Fault>> {
-        not_yet()
-    }
-
-    fn stop_backend(&self, _: String, _: String) -> BoxFuture<'static, Result<(), Fault>> {
-        not_yet()
-    }
-
-    fn start_backend(&self, _: String) -> BoxFuture<'static, Result<(), Fault>> {
-        not_yet()
-    }
-
-    fn records(&self) -> Option<Arc<dyn AuditStore>> {
-        self.running.records.clone()
-    }
-
-    fn verify_records(&self) -> BoxFuture<'static, Result<Verified, Fault>> {
-        let data_dir = self.running.config().gateway.data_dir.clone();
-        let records = self.records();
-        async move {
-            let none = || Fault::new(Kind::NotFound, "this gateway keeps no records");
-            crate::audit::verified(records.ok_or_else(none)?, data_dir).await
-        }
-        .boxed()
-    }
-
-    fn key_store(&self) -> Arc<dyn KeyStore> {
-        Arc::new(KeyFile::new(&self.running.config().gateway.data_dir))
-    }
+/// Runs what waits for the disk away from this task.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|panic| Fault::new(Kind::Internal, "it failed: see the log").because(panic))
 }

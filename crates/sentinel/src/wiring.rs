@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use sentinel_backends::{Context, MessageLimits, child, kind_of};
 use sentinel_core::audit::AuditStore;
+use sentinel_core::backend::StoppedBackend;
 use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Registry};
 use sentinel_core::{Auditor, Backend, Policy, circuit};
 use sentinel_review::store::ReviewStore;
@@ -30,6 +31,7 @@ use crate::remember::{OfferFile, OfferFiles, RememberedBackend};
 
 mod governing;
 mod reload;
+mod stopping;
 mod unknown_names;
 
 pub(crate) use governing::{kill_file, roles};
@@ -53,6 +55,8 @@ pub(crate) struct Running {
     /// The configuration in force.
     current: Mutex<Config>,
     entrance: Mutex<Option<Entrance>>,
+    /// The stand-ins of backends that an operator keeps down, by name. Locked after `current`, never before.
+    stopped: Mutex<HashMap<String, Arc<StoppedBackend>>>,
     /// The store of audit records, if they are stored.
     pub(crate) records: Option<Arc<dyn AuditStore>>,
     reviews: Option<Arc<Service>>,
@@ -150,6 +154,7 @@ pub(crate) fn build_with(
         first: config.clone(),
         current: Mutex::new(config.clone()),
         entrance: Mutex::default(),
+        stopped: Mutex::default(),
         records: audit.db.as_ref().map(Database::records),
         reviews,
     }))

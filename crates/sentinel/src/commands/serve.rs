@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,8 +49,8 @@ pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
         .build()?;
     // Before anything else: a supervisor may end the process at once and expects exit code 0.
     let signals = main.block_on(async { Signals::new() })?;
-    let Loaded { config, file, .. } = load(Place::Anything)?;
-    let config = &config;
+    let loaded = load(Place::Anything)?;
+    let config = &loaded.config;
     logging::begin(config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");
@@ -63,7 +62,7 @@ pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
     };
     child::become_subreaper().context("becoming a subreaper")?;
     let workers = Arc::new(Workers::start()?);
-    let outcome = main.block_on(serve(config, address, &workers, load, file, signals));
+    let outcome = main.block_on(serve(&loaded, address, &workers, load, signals));
     if let Ok(workers) = Arc::try_unwrap(workers) {
         workers.stop();
     }
@@ -71,13 +70,13 @@ pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(
-    config: &Config,
+    loaded: &Loaded,
     address: SocketAddr,
     workers: &Arc<Workers>,
     load: Load,
-    file: Option<PathBuf>,
     mut signals: Signals,
 ) -> anyhow::Result<ExitCode> {
+    let config = &loaded.config;
     let key = match config.review.alone {
         true => "--port or review.listen",
         false => "--listen or gateway.listen",
@@ -94,7 +93,8 @@ async fn serve(
     let addresses = [&[address], &further_addresses[..]].concat();
     let server = running.http_server(addresses, scrape(config))?;
     // Before anybody can ask for it.
-    let reloader = Reloader::new(running.clone(), load, file)?;
+    let (file, overridden) = (loaded.file.clone(), loaded.overridden.clone());
+    let reloader = Reloader::new(running.clone(), load, file, overridden)?;
     let open = Arc::new(AtomicUsize::new(0));
     let main = Listening {
         listener,

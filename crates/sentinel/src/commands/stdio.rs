@@ -29,7 +29,12 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         .build()?;
     // Before anything else happens, as in `serve`.
     let mut signals = main.block_on(async { Signals::new() })?;
-    let Loaded { config, file, .. } = load(Place::Anything)?;
+    let Loaded {
+        config,
+        file,
+        overridden,
+        ..
+    } = load(Place::Anything)?;
     logging::begin(&config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");
@@ -46,7 +51,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         let home = handle.clone();
         let running = wiring::build(&config, move |_| home.clone(), &audit)?;
         let gateway = running.gateway.clone();
-        tokio::spawn(Reloader::new(running.clone(), load, file)?.run());
+        tokio::spawn(Reloader::new(running.clone(), load, file, overridden)?.run());
         let data_dir = &config.gateway.data_dir;
         let announced = operator::open(data_dir, &gateway, &handle)
             .and_then(|()| RunFile::announce(data_dir, None, None, Vec::new()));

@@ -68,6 +68,10 @@ pub(super) struct Converter<'a> {
     environment: &'a Environment<'a>,
     /// Definitions already taken over, under the names they had.
     seen: Vec<(String, Map<String, Value>)>,
+    /// Names that no backend may get.
+    taken: Vec<String>,
+    /// Credentials stay where they stand.
+    literals: bool,
     done: Converted,
 }
 
@@ -91,8 +95,32 @@ impl<'a> Converter<'a> {
         Self {
             environment,
             seen: Vec::new(),
+            taken: Vec::new(),
+            literals: false,
             done: Converted::default(),
         }
+    }
+
+    /// For a configuration that has backends of these names.
+    pub(super) fn beside(self, taken: Vec<String>) -> Self {
+        Self { taken, ..self }
+    }
+
+    /// Leaves credentials in the configuration, if `literals`.
+    pub(super) fn with_literals(self, literals: bool) -> Self {
+        Self { literals, ..self }
+    }
+
+    /// Converts one server; returns its backend, if it can be one, and what is to be said about it.
+    pub(super) fn convert(&mut self, server: Server) -> (Option<Entry>, Vec<String>) {
+        let (backends, warnings) = (self.done.backends.len(), self.done.warnings.len());
+        self.add(server);
+        let entry = self.done.backends.get(backends).cloned();
+        (entry, self.done.warnings[warnings..].to_vec())
+    }
+
+    pub(super) fn exports(&self) -> &Exports {
+        &self.done.exports
     }
 
     pub(super) fn finish(self) -> Converted {
@@ -287,6 +315,14 @@ impl<'a> Converter<'a> {
 
     /// Moves a value into a variable of its own.
     fn moved(&mut self, context: &Context<'_>, template: Template, wanted: &str) -> Setting {
+        if self.literals {
+            let environment = self.environment;
+            let value = |name: &str| environment.variable(name).and_then(Result::ok);
+            let filled = template.fill(value);
+            if filled.missing.is_empty() {
+                return Setting::Literal(filled.text);
+            }
+        }
         let export = if template.is_plain() {
             Export::Literal(template.text())
         } else {
@@ -376,6 +412,7 @@ impl<'a> Converter<'a> {
                 .backends
                 .iter()
                 .any(|backend| backend.name == name)
+                || self.taken.iter().any(|taken| taken == name)
         };
         if !taken(&name) {
             return name;

@@ -64,6 +64,53 @@ pub(super) fn load_servers(
     parse_servers(&value, source, &environment.cwd).ok_or(ReadError::NoServers { path })
 }
 
+/// The servers of a text that somebody copied from documentation or from a client's file: a whole file, the map of servers,
+/// one server under its name, or one server without.
+pub(super) fn servers_of_text(text: &str, cwd: &Path) -> Result<Vec<Server>, ReadError> {
+    let path = || "the text".to_owned();
+    let whole = parse_lenient(text);
+    // What was copied out of a map has no braces around it.
+    let value = match whole {
+        Ok(value @ Value::Object(_)) => value,
+        Ok(_) => return Err(ReadError::NoServers { path: path() }),
+        Err(source) => {
+            let inner = text.trim().trim_end_matches(',');
+            let wrapped = parse_lenient(&format!("{{{inner}}}"));
+            wrapped.map_err(|_| ReadError::Json {
+                path: path(),
+                source,
+            })?
+        }
+    };
+    let source = Source {
+        path: cwd.join("pasted.json"),
+        client: Client::Generic,
+    };
+    if let Some(servers) = parse_servers(&value, &source, cwd) {
+        return Ok(servers);
+    }
+    let is_server = |value: &Value| {
+        let has = |key: &&str| value.get(key).is_some_and(Value::is_string);
+        ["command", "url", "httpUrl", "serverUrl"].iter().any(has)
+    };
+    let map = value.as_object().cloned().unwrap_or_default();
+    let servers = if is_server(&value) {
+        let name = value.get("name").and_then(Value::as_str);
+        let name = name.unwrap_or("server").to_owned();
+        Map::from_iter([(name, value)])
+    } else {
+        map
+    };
+    if servers.is_empty() || !servers.values().any(is_server) {
+        return Err(ReadError::NoServers { path: path() });
+    }
+    let value = Value::Object(Map::from_iter([(
+        "mcpServers".to_owned(),
+        Value::Object(servers),
+    )]));
+    Ok(parse_servers(&value, &source, cwd).unwrap_or_default())
+}
+
 /// The servers of a parsed file; none if it has no place for servers at all.
 pub(super) fn parse_servers(value: &Value, source: &Source, cwd: &Path) -> Option<Vec<Server>> {
     let workspace = workspace_of(&source.path);

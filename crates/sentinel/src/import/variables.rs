@@ -54,6 +54,13 @@ impl Exports {
         self.list.iter().map(|(name, _)| name.clone()).collect()
     }
 
+    /// How this variable gets its value, if it was named for one.
+    pub(super) fn find(&self, name: &str) -> Option<&Export> {
+        let mut all = self.list.iter();
+        all.find(|(known, _)| known == name)
+            .map(|(_, export)| export)
+    }
+
     /// Lines for a shell.
     pub(super) fn shell(&self) -> String {
         let line = |(name, export): &(String, Export)| match export {

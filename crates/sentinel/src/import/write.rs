@@ -61,6 +61,13 @@ pub(super) fn toml(sources: &[Source], backends: &[Entry]) -> String {
     out
 }
 
+/// One backend's table.
+pub(super) fn one(backend: &Entry) -> String {
+    let mut out = String::new();
+    entry(&mut out, backend);
+    out
+}
+
 fn entry(out: &mut String, backend: &Entry) {
     out.push('\n');
     for comment in &backend.comments {

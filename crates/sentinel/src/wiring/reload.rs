@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use anyhow::bail;
+use sentinel_backends::kind_of;
 use sentinel_core::Backend;
-use sentinel_core::catalog::{Listing, Plan, PlannedBackend};
+use sentinel_core::Description;
+use sentinel_core::catalog::{Plan, PlannedBackend};
 use sentinel_surfaces::http::admin::reload::Reloaded;
 
 use super::{
@@ -17,48 +19,51 @@ use super::{
 use crate::config::{self, Config, Reload, Section};
 use crate::{audit, identity, logging};
 
+/// A configuration compared with the one in force.
+struct Difference {
+    /// With the values that only a restart changes as they were at the start.
+    next: Config,
+    /// What applying it does.
+    reloaded: Reloaded,
+    /// The backends in their order, without the built-in one.
+    wishes: Vec<PlannedBackend>,
+}
+
+impl Difference {
+    fn has(&self, section: &str) -> bool {
+        self.reloaded.changed.iter().any(|one| one == section)
+    }
+}
+
 impl Running {
+    /// What `apply` would do; nothing is done.
+    pub(crate) fn plan(&self, next: Config) -> anyhow::Result<Reloaded> {
+        let difference = self.compare(&self.current.lock(), next)?;
+        Ok(difference.reloaded)
+    }
+
     /// Applies a configuration, or leaves everything as it is.
     pub(crate) fn apply(&self, next: Config) -> anyhow::Result<Reloaded> {
         let mut current = self.current.lock();
-        let mut applied = Reloaded {
-            restart_needed: next.changed_keys(&self.first, &[Reload::Restart]),
-            notices: next.notices.clone(),
-            ..Reloaded::default()
+        let mut difference = self.compare(&current, next)?;
+        let wishes = std::mem::take(&mut difference.wishes);
+        let next = &difference.next;
+        let guard = match difference.has("auth") {
+            true => Some(identity::access(next, &(self.home)(0))?),
+            false => None,
         };
-        let mut next = next.keep_startup_only_settings(&self.first);
-        if self.entrance.lock().is_none() {
-            // Without an HTTP listener the only caller was identified at the start.
-            let auth = next.auth.changed(&self.first.auth).into_iter();
-            let auth = auth.filter(|key| key.reload != Reload::Restart);
-            applied
-                .restart_needed
-                .extend(auth.map(|key| format!("auth.{}", key.name)));
-            next.auth.clone_from(&self.first.auth);
-        }
-        let guard = self.new_guard(&current, &next)?;
-
-        let wanted = enabled(&next);
-        let registry = &self.gateway.registry;
-        let mut wishes = compare(&current, &next, &wanted, &mut applied);
-        // The built-in backend stays last.
-        let builtin = registry.index_of(sentinel_review::tools::NAME);
-        wishes.extend(builtin.map(|_| PlannedBackend {
-            listing: Listing::new(sentinel_review::tools::NAME),
-            keep: true,
-        }));
-        let plan = registry.plan(wishes);
-        let fresh = |backend: &config::Backend| !applied.kept.contains(&backend.name);
-        let started = self.start_new(&next, &wanted, &plan, fresh)?;
+        let wanted = enabled(next);
+        let (plan, count) = self.plan_of(wishes);
+        let kept = &difference.reloaded.kept;
+        let fresh = |backend: &config::Backend| !kept.contains(&backend.name);
+        let started = self.start_new(next, &wanted, &plan, fresh)?;
 
         // From here on nothing fails.
-        let places: Vec<usize> = (0..wanted.len() + usize::from(builtin.is_some()))
-            .map(|n| plan.index(n))
-            .collect();
-        self.govern(&current, &next, &wanted, &places, &mut applied);
-        self.bound(&current, &next, &mut applied);
+        let places: Vec<usize> = (0..count).map(|n| plan.index(n)).collect();
+        self.govern(&difference, &wanted, &places);
+        self.bound(&difference);
         if let Some(entrance) = &mut *self.entrance.lock() {
-            entrance.set_access(&current, &next, guard, &mut applied);
+            entrance.set_access(&current, next, guard);
         }
         for retired in plan.commit() {
             (self.home)(0).spawn(retired.end(next.gateway.drain_timeout));
@@ -69,32 +74,51 @@ impl Running {
         let files: Vec<_> = wanted.iter().map(|b| place(&self.first, b)).collect();
         self.places
             .retain(|file| files.iter().any(|place| place.file() == file));
-        let gone = enabled(&current).into_iter().map(|old| &old.name);
-        applied.removed = gone
+        let is_wanted = |name: &String| wanted.iter().any(|new| new.name == *name);
+        self.stopped.lock().retain(|name, _| is_wanted(name));
+        *current = difference.next;
+        Ok(difference.reloaded)
+    }
+
+    /// Compares a configuration with the one in force; an error says why it cannot be applied.
+    fn compare(&self, current: &Config, next: Config) -> anyhow::Result<Difference> {
+        let mut reloaded = Reloaded {
+            restart_needed: next.changed_keys(&self.first, &[Reload::Restart]),
+            notices: next.notices.clone(),
+            ..Reloaded::default()
+        };
+        let mut next = next.keep_startup_only_settings(&self.first);
+        let is_entered = self.entrance.lock().is_some();
+        if !is_entered {
+            // Without an HTTP listener the only caller was identified at the start.
+            let auth = next.auth.changed(&self.first.auth).into_iter();
+            let auth = auth.filter(|key| key.reload != Reload::Restart);
+            reloaded
+                .restart_needed
+                .extend(auth.map(|key| format!("auth.{}", key.name)));
+            next.auth.clone_from(&self.first.auth);
+        }
+        // A truncated file looks like this, and the listening address does not change.
+        if is_entered && current.auth.is_some() && next.auth.is_none() {
+            bail!("[auth] was removed: restart to run without authentication");
+        }
+        let wanted = enabled(&next);
+        let wishes = compare_backends(current, &next, &wanted, &mut reloaded);
+        let gone = enabled(current).into_iter().map(|old| &old.name);
+        reloaded.removed = gone
             .filter(|name| wanted.iter().all(|new| new.name != **name))
             .cloned()
             .collect();
-        *current = next;
-        Ok(applied)
+        let sections = changed_sections(current, &next);
+        reloaded.changed.extend(sections.map(str::to_owned));
+        Ok(Difference {
+            next,
+            reloaded,
+            wishes,
+        })
     }
 
-    /// The new admission rules, if they differ.
-    fn new_guard(
-        &self,
-        current: &Config,
-        next: &Config,
-    ) -> anyhow::Result<Option<identity::Guard>> {
-        if self.entrance.lock().is_none() || current.auth == next.auth {
-            return Ok(None);
-        }
-        // A truncated file looks like this, and the listening address does not change.
-        if next.auth.is_none() {
-            bail!("[auth] was removed: restart to run without authentication");
-        }
-        identity::access(next, &(self.home)(0)).map(Some)
-    }
-
-    /// Starts the backends that are `fresh`, or none.
+    /// Starts the backends that are `fresh`, or none. Those that an operator keeps down stay so.
     fn start_new(
         &self,
         next: &Config,
@@ -108,24 +132,19 @@ impl Running {
             .enumerate()
             .filter(|(_, backend)| fresh(backend))
         {
-            let publisher = plan.publisher(n);
-            let place = place(&self.first, backend);
-            if publisher.offer().is_none()
-                && let Some(offer) = place.load()
-            {
-                publisher.remember(offer);
+            if let Some(stopped) = self.kept_down(&backend.name) {
+                let kind = kind_of(&backend.kind);
+                let described = Description {
+                    kind: kind.type_name(),
+                    target: kind.target(),
+                };
+                let stopped = Arc::new(stopped.described(described));
+                plan.publisher(n).withdraw();
+                plan.attach(n, stopped);
+                continue;
             }
-            match start(
-                backend,
-                next,
-                publisher.clone(),
-                &(self.home)(plan.index(n)),
-                false,
-            ) {
-                Ok(running) => {
-                    plan.attach(n, running.clone());
-                    started.push((running, RememberedBackend::new(publisher, place)));
-                }
+            match self.start_one(next, backend, plan, n) {
+                Ok(one) => started.push(one),
                 Err(error) => {
                     self.give_up(started.into_iter().map(|(backend, _)| backend));
                     return Err(error);
@@ -133,6 +152,27 @@ impl Running {
             }
         }
         Ok(started)
+    }
+
+    /// Starts the nth backend of a plan.
+    pub(super) fn start_one(
+        &self,
+        config: &Config,
+        backend: &config::Backend,
+        plan: &Plan,
+        n: usize,
+    ) -> anyhow::Result<(Arc<dyn Backend>, RememberedBackend)> {
+        let publisher = plan.publisher(n);
+        let place = place(&self.first, backend);
+        if publisher.offer().is_none()
+            && let Some(offer) = place.load()
+        {
+            publisher.remember(offer);
+        }
+        let home = (self.home)(plan.index(n));
+        let running = start(backend, config, publisher.clone(), &home, false)?;
+        plan.attach(n, running.clone());
+        Ok((running, RememberedBackend::new(publisher, place)))
     }
 
     /// Stops what was started for a configuration that is rejected.
@@ -143,63 +183,42 @@ impl Running {
     }
 
     /// Bounds on callers, claims, and log level.
-    fn bound(&self, current: &Config, next: &Config, applied: &mut Reloaded) {
-        if limits(current) != limits(next) {
+    fn bound(&self, difference: &Difference) {
+        let next = &difference.next;
+        if difference.has("limits") || difference.has("console") {
             self.gateway.set_limits(limits(next));
         }
-        if current.limits != next.limits {
-            applied.changed.push("limits".to_owned());
+        if difference.has("review")
+            && let Some(service) = &self.reviews
+        {
+            service.follow(review_settings(next));
         }
-        if current.console != next.console {
-            applied.changed.push("console".to_owned());
-        }
-        if current.review != next.review {
-            if let Some(service) = &self.reviews {
-                service.follow(review_settings(next));
-            }
-            applied.changed.push("review".to_owned());
-        }
-        if current.gateway != next.gateway {
+        if difference.has("gateway") {
             logging::follow(next);
             let wait = next.gateway.first_list_timeout;
             self.gateway.registry.set_first_answer_wait(wait);
-            applied.changed.push("gateway".to_owned());
         }
     }
 
     /// Roles, limits and kills; equal ones are not replaced, so that no change of lists is announced.
-    fn govern(
-        &self,
-        current: &Config,
-        next: &Config,
-        wanted: &[&config::Backend],
-        places: &[usize],
-        applied: &mut Reloaded,
-    ) {
-        let policy = &self.gateway.policy;
+    fn govern(&self, difference: &Difference, wanted: &[&config::Backend], places: &[usize]) {
+        let (policy, next) = (&self.gateway.policy, &difference.next);
         policy.set_open(next.auth.is_none());
-        if current.rbac != next.rbac {
+        if difference.has("rbac") {
             policy.set_roles(governing::roles(next));
-            applied.changed.push("rbac".to_owned());
         }
-        if current.surfaces != next.surfaces {
+        if difference.has("surfaces") {
             policy.reconfigure_confirmations(&governing::confirmations(next));
-            applied.changed.push("surfaces".to_owned());
         }
-        if current.kill_switch != next.kill_switch {
+        if difference.has("kill_switch") {
             policy.reconfigure_kills(governing::configured_kills(next));
-            applied.changed.push("kill_switch".to_owned());
         }
-        if current.rate_limits != next.rate_limits {
+        if difference.has("rate_limits") {
             policy.rates().reconfigure(governing::rates(next));
-            applied.changed.push("rate_limits".to_owned());
         }
         if let Some(admission) = policy.admission() {
             let hook = governing::overload_hook(next, &(self.home)(0));
             admission.reconfigure(&governing::admission_config(next, wanted), places, hook);
-        }
-        if current.admission != next.admission {
-            applied.changed.push("admission".to_owned());
         }
         let mut guarantees = vec![None; places.iter().max().map_or(0, |last| last + 1)];
         for (backend, place) in wanted.iter().zip(places) {
@@ -207,28 +226,18 @@ impl Running {
         }
         let auditor = &self.gateway.auditor;
         auditor.reconfigure(audit::settings(next, guarantees));
-        if current.audit != next.audit {
-            applied.changed.push("audit".to_owned());
-        }
         self.gateway.auditor.governed_by(governing::version(next));
     }
 }
 
 impl Entrance {
-    fn set_access(
-        &mut self,
-        current: &Config,
-        next: &Config,
-        guard: Option<identity::Guard>,
-        applied: &mut Reloaded,
-    ) {
+    fn set_access(&mut self, current: &Config, next: &Config, guard: Option<identity::Guard>) {
         let rules = |config: &Config| (allowed(config, &self.addresses), mounts(config));
         let then = rules(next);
         if guard.is_none() && rules(current) == then {
             return;
         }
         let access = guard.map(|guard| {
-            applied.changed.push("auth".to_owned());
             self._keeping = guard.keeping;
             guard.access
         });
@@ -237,8 +246,27 @@ impl Entrance {
     }
 }
 
+/// The sections that differ, in the order in which they are applied.
+fn changed_sections(current: &Config, next: &Config) -> impl Iterator<Item = &'static str> {
+    let sections = [
+        ("rbac", current.rbac != next.rbac),
+        ("surfaces", current.surfaces != next.surfaces),
+        ("kill_switch", current.kill_switch != next.kill_switch),
+        ("rate_limits", current.rate_limits != next.rate_limits),
+        ("admission", current.admission != next.admission),
+        ("audit", current.audit != next.audit),
+        ("limits", current.limits != next.limits),
+        ("review", current.review != next.review),
+        ("gateway", current.gateway != next.gateway),
+        ("console", current.console != next.console),
+        ("auth", current.auth != next.auth),
+    ];
+    let changed = sections.into_iter().filter(|(_, differs)| *differs);
+    changed.map(|(section, _)| section)
+}
+
 /// The backends of the next configuration in its order; notes in `applied` how each differs.
-fn compare(
+fn compare_backends(
     current: &Config,
     next: &Config,
     wanted: &[&config::Backend],

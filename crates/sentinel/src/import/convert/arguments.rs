@@ -106,6 +106,11 @@ impl Converter<'_> {
     }
 
     fn placeholder(&mut self, export: Export, wanted: &str) -> String {
+        match export {
+            Export::Literal(text) if self.literals => return text.replace("${", "$${"),
+            Export::Template(template) if self.literals => return template.written(),
+            _ => {}
+        }
         format!("${{{}}}", self.done.exports.name(wanted, wanted, export))
     }
 }
