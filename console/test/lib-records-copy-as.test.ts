@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { asCurl, asJson, asMcp, quoted } from "../src/lib/records/copy-as";
 import { EMPTY_OBJECT_DIGEST } from "../src/lib/records/explain";
 import { rawMember } from "../src/lib/records/raw";
-import { sample } from "./record";
+import { sample } from "./lib-record";
 
 const CONTEXT = { origin: "http://127.0.0.1:9200", paths: { rest: "/api", rpc: "/rpc" }, guarded: false };
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { sample } from "./record";
+import { sample } from "./lib-record";
 import { RecordWindow, heldOf, heldOfRecord } from "../src/lib/records/window";
 import type { Held } from "../src/lib/records/window";
 

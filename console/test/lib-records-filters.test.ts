@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PRESETS, filterWords, filtersOf, isShown, paramsOf, presetChanges, presetOf, readFilters, serverQuery, timeWords, trafficHref } from "../src/lib/records/filters";
-import { sample } from "./record";
+import { sample } from "./lib-record";
 
 test("filters of an address become the same address again", () => {
   const query = "caller=dev+%26+co&tool=lab__fail&outcome=error&slower_than_ms=250&since=1h&ended=failed&all=true";

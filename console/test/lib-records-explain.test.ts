@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { adviceTable, argumentsNote, explain, isRedacted, switchesOf } from "../src/lib/records/explain";
 import { OUTCOME_WORDS, outcomeTone, outcomeWord, subjectOf } from "../src/lib/records/record";
-import { sample } from "./record";
+import { sample } from "./lib-record";
 import { timeParts, timeline } from "../src/lib/records/story";
 
 const ADVICE = adviceTable({
