@@ -63,7 +63,7 @@ test("without [auth] a reviewer chooses a name once, and comments on a line, whe
   await page.getByText("Write what you want to say, or what has to change.").waitFor();
   await page.getByLabel("Comment", { exact: true }).fill("Not without a test.");
   await page.getByRole("button", { name: "Reject", exact: true }).click();
-  await page.getByText("Rejected. The proposer follows up").waitFor();
+  await page.getByText("The proposer follows up").waitFor();
   const { status, claimed_by, verdicts } = await agent("get_proposal", { review_id });
   assert.deepEqual([status, claimed_by, verdicts[0].reason], ["rejected", "reviewer:kim", "Not without a test."]);
   // The name is known the next time, and the queue says where the review is.

@@ -149,7 +149,7 @@ test("A-20: approves a review with a comment", async () => {
   await page.getByText("You review this.").waitFor();
   await page.getByLabel("Comment", { exact: true }).fill("The name says what it is now.");
   await page.getByRole("button", { name: "Approve", exact: true }).click();
-  await page.getByText("Approved. The proposer applies the change").waitFor();
+  await page.getByText("The proposer applies the change").waitFor();
   await page.getByText("The name says what it is now.").first().waitFor();
   // The proposer's program reads the same.
   const proposal = await fetch(`${world.url}/api/get_proposal`, {

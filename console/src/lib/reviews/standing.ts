@@ -87,11 +87,11 @@ export function standingOf(review: Pick<Review, "status" | "claimed_by" | "propo
       return { ...rights, text: `${by} reviews this. You can comment, attach a patch, and decide as well; everything is recorded under your name.` };
     }
     case "approved":
-      return { ...NOTHING, mayClose: true, text: "Approved. The proposer applies the change and closes the review." };
+      return { ...NOTHING, mayClose: true, text: "The proposer applies the change and closes the review." };
     case "rejected":
-      return { ...NOTHING, mayClose: true, text: "Rejected. The proposer follows up with a new proposal, or closes the review. A rejected review stays rejected." };
+      return { ...NOTHING, mayClose: true, text: "The proposer follows up with a new proposal, or closes the review. A rejected review stays rejected." };
     default:
-      return { ...NOTHING, text: "Closed, for good. The next attempt is a new review that names this one as its parent." };
+      return { ...NOTHING, text: "Nothing more happens here. The next attempt is a new review that names this one as its parent." };
   }
 }
 

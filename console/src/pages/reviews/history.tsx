@@ -2,7 +2,7 @@
 
 import type { HistoryEvent, Message, Patch, Proposal } from "../../lib/reviews/documents";
 import { STATUS_TEXT } from "../../lib/reviews/standing";
-import { Json, Text, Time } from "../../ui";
+import { Text, Time } from "../../ui";
 import styles from "./reviews.module.css";
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -61,7 +61,11 @@ export function History({ proposal, messages, patches, events, total }: Props) {
                   {STATUS_TEXT[event.old_status]} → {STATUS_TEXT[event.new_status]}
                 </span>
               )}
-              {event.detail !== undefined && event.detail !== null && <Json value={event.detail} depth={0} label="Details of the event" />}
+              {event.detail !== undefined && event.detail !== null && (
+                <span className={styles.detail}>
+                  <Text value={typeof event.detail === "string" ? event.detail : JSON.stringify(event.detail)} mono max={300} />
+                </span>
+              )}
             </span>
           </li>
         ))}

@@ -8,7 +8,7 @@ import type { Review, Status } from "../../lib/reviews/documents";
 import { GROUPS, STATUS_TEXT, byUrgency, groupOf, nameOf } from "../../lib/reviews/standing";
 import type { Reviews } from "../../lib/reviews/tools";
 import { useParam } from "../../shell/use-param";
-import { Ago, Badge, Button, Card, Count, EmptyState, ErrorState, Loading, PageHeader, SearchInput, Section, Select, Status as StatusWord, Table, Text, Toolbar } from "../../ui";
+import { Ago, Badge, Button, Card, Count, EmptyState, ErrorState, Loading, PageHeader, SearchInput, Section, Select, Status as StatusWord, Table, Text, Toolbar, cut, visible } from "../../ui";
 import type { Column } from "../../ui";
 import styles from "./reviews.module.css";
 import { Lines, StatusBadge, linesOf } from "./status-badge";
@@ -126,7 +126,7 @@ export function Queue({ reviews }: { reviews: Reviews }) {
       <Toolbar label="Filters">
         <SearchInput label="Find a review" placeholder="Intent, file, project, id" value={words} onChange={setWords} />
         <Select aria-label="Status" value={status} onChange={setStatus} options={STATUSES} />
-        <Select aria-label="Author" value={author} onChange={setAuthor} options={[{ value: "", label: "Any author" }, ...authors.concat(author === "" || authors.includes(author) ? [] : [author]).map((value) => ({ value, label: value }))]} />
+        <Select aria-label="Author" value={author} onChange={setAuthor} options={[{ value: "", label: "Any author" }, ...authors.concat(author === "" || authors.includes(author) ? [] : [author]).map((value) => ({ value, label: cut(visible(value), 60) }))]} />
         <Select aria-label="Age" value={age} onChange={setAge} options={AGES} />
       </Toolbar>
       {error !== undefined && <ErrorState error={error} onRetry={refetch} compact={data !== undefined} />}

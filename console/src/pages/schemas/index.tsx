@@ -8,7 +8,7 @@ import { useQuery } from "../../api/use-query";
 import { Analyser } from "../../lib/shapes/analyser";
 import type { Analysis, Shape } from "../../lib/shapes/shapes";
 import { useParamSet } from "../../shell/use-param";
-import { Badge, Card, Count, EmptyState, ErrorState, Loading, PageHeader, SearchInput, Select, Stat, StatGrid, Table, Tabs, Text, Toolbar, formatCount } from "../../ui";
+import { Badge, Card, Count, EmptyState, ErrorState, Loading, PageHeader, SearchInput, Select, Stat, StatGrid, Table, Tabs, Text, Toolbar, cut, formatCount, visible } from "../../ui";
 import type { Column } from "../../ui";
 import { Detail } from "./detail";
 import { Graph } from "./graph";
@@ -122,7 +122,7 @@ function Shapes({ analysis, texts }: { analysis: Analysis; texts: (ids: string[]
           <SearchInput label="Find a shape" placeholder="Property, tool, title" value={words} onChange={(q) => setParams({ q })} />
           <Select aria-label="Which" value={which} onChange={(show) => setParams({ show: show === "repeated" ? "" : show })} options={WHICH} />
           <Select aria-label="Size" value={String(size)} onChange={(value) => setParams({ size: value === "2" ? "" : value })} options={SIZES} />
-          <Select aria-label="Backend" value={backend} onChange={(value) => setParams({ backend: value })} options={[{ value: "", label: "Any backend" }, ...backends.map((value) => ({ value, label: value }))]} />
+          <Select aria-label="Backend" value={backend} onChange={(value) => setParams({ backend: value })} options={[{ value: "", label: "Any backend" }, ...backends.map((value) => ({ value, label: cut(visible(value), 60) }))]} />
         </Toolbar>
       </div>
       <Tabs
