@@ -4,6 +4,7 @@ import re
 
 import harness
 import pytest
+from populated import hostile_server
 from conftest import HERE, has_console, in_node
 
 def test_the_checks_see_what_is_wrong(checks, folder):
@@ -47,4 +48,5 @@ def test_nobody_signs_in_to_a_gateway_without_auth(unguarded, checks):
 def test_p_s11_hostile_texts_are_inert_on_every_page(hostile, checks, folder):
     has_console(hostile)
     told = {"url": hostile.url, "key": hostile.keys["ada"], "review": hostile.hostile_review, "tenant": hostile.tenant}
+    told["kinds"] = hostile_server.KINDS
     in_node(checks, folder, "hostile.test.mjs", 380, **told)
