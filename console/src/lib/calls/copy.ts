@@ -10,7 +10,7 @@ import { headerValue, parameterHeaders } from "../mcp/headers";
 import { VERSION } from "../mcp/modern";
 import { CLIENT_INFO } from "../mcp/types";
 import { mcpMethod, mcpParams, restPath, rpcRequest } from "./run";
-import type { Target } from "./run";
+import type { Paths, Target } from "./run";
 
 export type Form = "curl" | "curl-mcp" | "curl-rpc" | "mcp" | "cli" | "typescript" | "python";
 
@@ -29,7 +29,7 @@ export interface CopyOptions {
   input: JsonNode;
   /** `http://127.0.0.1:9200` */
   origin: string;
-  paths: Readonly<Record<string, string>>;
+  paths: Paths;
   /** Whether callers have to say who they are. */
   guarded: boolean;
 }
@@ -71,7 +71,7 @@ export function copyAs(form: Form, options: CopyOptions): string {
   const isResource = target.kind === "resources";
   switch (form) {
     case "curl": {
-      const url = origin + restPath(target, paths["rest"] ?? "/api");
+      const url = origin + restPath(target, paths.rest ?? "/api");
       return isResource ? curl(url, [], undefined, guarded) : curl(url, [JSON_TYPE], compact(input), guarded);
     }
     case "curl-mcp": {
@@ -83,17 +83,17 @@ export function copyAs(form: Form, options: CopyOptions): string {
         ["Mcp-Name", headerValue(target.name)],
         ...(target.kind === "tools" ? parameterHeaders(target.schema, input) : []),
       ];
-      return curl(origin + (paths["mcp"] ?? "/mcp"), headers, compact(mcpBody(options)), guarded);
+      return curl(origin + (paths.mcp ?? "/mcp"), headers, compact(mcpBody(options)), guarded);
     }
     case "curl-rpc": {
       const { method, params } = rpcRequest(target, input);
       const body = object([["jsonrpc", nodeOf("2.0")], ["id", nodeOf(1)], ["method", nodeOf(method)], ["params", params]]);
-      return curl(origin + (paths["rpc"] ?? "/rpc"), [JSON_TYPE], compact(body), guarded);
+      return curl(origin + (paths.rpc ?? "/rpc"), [JSON_TYPE], compact(body), guarded);
     }
     case "mcp":
       return printJson(object([["method", nodeOf(mcpMethod(target))], ["params", object(mcpParams(target, input))]]));
     case "cli": {
-      const where = ` --url ${shellWord(origin + (paths["mcp"] ?? "/mcp"))}`;
+      const where = ` --url ${shellWord(origin + (paths.mcp ?? "/mcp"))}`;
       const before = guarded ? "# the token is read from SENTINEL_TOKEN\n" : "";
       if (target.kind === "tools") {
         const name = target.name.startsWith("-") ? `-- ${shellWord(target.name)}` : shellWord(target.name);

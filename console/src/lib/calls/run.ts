@@ -8,7 +8,7 @@ import { parseJson } from "../../ui/json-parse";
 import { memberOf } from "../json/edit";
 import { compact, member, nodeOf, textMember, valueOf } from "../json/value";
 import type { Value } from "../json/value";
-import { chunks, isStream, nextId, object, post, questionOf, received, unreadable, wholeText, wire } from "../mcp/exchange";
+import { askOrGiveUp, chunks, giveUpSignal, isStream, nextId, object, post, questionOf, received, unreadable, wholeText, wire } from "../mcp/exchange";
 import { parameterHeaders } from "../mcp/headers";
 import type { LegacySession } from "../mcp/legacy";
 import { ModernClient } from "../mcp/modern";
@@ -32,6 +32,13 @@ export type Target =
   /** Also one that a template was filled to. */
   | { kind: "resources"; name: string };
 
+/** Where the surfaces are; `null`: it is not served. */
+export interface Paths {
+  readonly mcp: string | null;
+  readonly rest: string | null;
+  readonly rpc: string | null;
+}
+
 export interface RunListener extends CallListener {
   /** Whether the call is meant; `words` is what the gateway says of it. */
   confirm: (words: string, signal: AbortSignal) => Promise<boolean>;
@@ -41,8 +48,7 @@ export interface Run {
   target: Target;
   input: JsonNode;
   way: Way;
-  /** Where the surfaces are. */
-  paths: Readonly<Record<string, string>>;
+  paths: Paths;
   send: Send;
   /** A session that is open, or opened now; `again`: the one before was lost. */
   session: (listener: CallListener, signal: AbortSignal, again: boolean) => Promise<LegacySession>;
@@ -110,7 +116,7 @@ function confirmation(token: string | undefined): Entries {
 }
 
 async function modern({ target, input, paths, send, listener, signal }: Run, token: string | undefined): Promise<Outcome> {
-  const client = new ModernClient(paths["mcp"] ?? "/mcp", send);
+  const client = new ModernClient(paths.mcp ?? "/mcp", send);
   const headers = target.kind === "tools" ? parameterHeaders(target.schema, input) : [];
   const options = { listener, signal, name: target.name, headers, isVerbose: true, meta: confirmation(token) };
   return resultOf(await client.call(mcpMethod(target), mcpParams(target, input), options));
@@ -132,19 +138,22 @@ async function legacy({ target, input, session, listener, signal }: Run, token: 
 }
 
 /** What is asked by a problem document, answered; `undefined`: nothing is asked. */
-async function answersTo(problem: JsonNode, { listener, signal }: Run): Promise<Entries | undefined> {
+async function answersTo(problem: JsonNode, { listener, signal }: Run, giveUp: (answers: Entries) => Promise<Response>): Promise<Entries | undefined> {
   if (textAt(problem, "code") !== "input_required") return undefined;
   const asked = memberOf(problem, "inputRequests");
   const state = memberOf(problem, "requestState");
   if (asked?.kind !== "object") return undefined;
   const questions = asked.entries.map(([key, node]) => questionOf(key, node));
-  const replies = await listener.ask(questions, signal);
+  const echoed: Entries = state === undefined ? [] : [["requestState", state]];
+  const replies = await askOrGiveUp(questions, listener, signal, (responses) => {
+    giveUp([...echoed, ["inputResponses", responses]]).then((response) => response.body?.cancel()).catch(() => undefined);
+  });
   const responses = questions.map(({ key, method }): [string, JsonNode] => {
     const reply = replies.get(key);
     if (reply?.result === undefined) throw new Refused(`${method}: ${reply?.refusal ?? "not answered"}`);
     return [key, reply.result];
   });
-  return [...(state === undefined ? [] : [["requestState", state] as const]), ["inputResponses", object(responses)]];
+  return [...echoed, ["inputResponses", object(responses)]];
 }
 
 function encoded(name: string): string {
@@ -158,7 +167,7 @@ export function restPath(target: Target, rest: string): string {
 
 async function rest(run: Run, token: string | undefined): Promise<Outcome> {
   const { target, input, paths, send, listener, signal } = run;
-  const path = restPath(target, paths["rest"] ?? "/api");
+  const path = restPath(target, paths.rest ?? "/api");
   const proof: [string, string][] = token === undefined ? [] : [["X-Confirmation-Token", token]];
   if (target.kind === "resources") {
     const headers: [string, string][] = [["Accept", "application/json"], ...proof];
@@ -178,10 +187,12 @@ async function rest(run: Run, token: string | undefined): Promise<Outcome> {
     const response = await post({ url, send, headers, text: compact(body), signal, onWire: listener.onWire });
     const outcome = await restOutcome(response, run);
     const problem = outcome.kind === "refused" ? outcome.refusal.raw : undefined;
-    const answers = problem === undefined ? undefined : await answersTo(problem, run);
+    const goOn = (answers: Entries) => object([["arguments", input], ...answers]);
+    const giveUp = (answers: Entries) => post({ url: `${path}/continue`, send, headers, text: compact(goOn(answers)), signal: giveUpSignal(), onWire: listener.onWire, keepalive: true });
+    const answers = problem === undefined ? undefined : await answersTo(problem, run, giveUp);
     if (answers === undefined) return outcome;
     url = `${path}/continue`;
-    body = object([["arguments", input], ...answers]);
+    body = goOn(answers);
   }
   throw unreadable(`It asked more than ${ROUNDS_MAX} times.`);
 }
@@ -264,9 +275,10 @@ async function rpc(run: Run, token: string | undefined): Promise<Outcome> {
   for (let round = 0; round <= ROUNDS_MAX; round += 1) {
     const id = nextId();
     listener.onRequest(id);
-    const text = compact(object([["jsonrpc", nodeOf("2.0")], ["id", nodeOf(id)], ["method", nodeOf(method)], ["params", params]]));
+    const request = (called: string, given: JsonNode) => compact(object([["jsonrpc", nodeOf("2.0")], ["id", nodeOf(id)], ["method", nodeOf(called)], ["params", given]]));
     const headers: [string, string][] = [["Content-Type", "application/json"], ...(token === undefined ? [] : [["X-Confirmation-Token", token] as [string, string]])];
-    const response = await post({ url: paths["rpc"] ?? "/rpc", send, headers, text, signal, onWire: listener.onWire });
+    const url = paths.rpc ?? "/rpc";
+    const response = await post({ url, send, headers, text: request(method, params), signal, onWire: listener.onWire });
     const body = await wholeText(response);
     listener.onWire(wire("received", "body", body));
     const node = parseJson(body);
@@ -275,10 +287,12 @@ async function rpc(run: Run, token: string | undefined): Promise<Outcome> {
     const error = node === undefined ? undefined : memberOf(node, "error");
     if (error === undefined) return bodyOutcome(response, body);
     const data = memberOf(error, "data");
-    const answers = data === undefined ? undefined : await answersTo(data, run);
+    const goOn = (answers: Entries) => object([["method", nodeOf(asked.method)], ["params", asked.params], ...answers]);
+    const giveUp = (answers: Entries) => post({ url, send, headers, text: request("rpc.continue", goOn(answers)), signal: giveUpSignal(), onWire: listener.onWire, keepalive: true });
+    const answers = data === undefined ? undefined : await answersTo(data, run, giveUp);
     if (answers === undefined) return rpcFailure(error, data);
     method = "rpc.continue";
-    params = object([["method", nodeOf(asked.method)], ["params", asked.params], ...answers]);
+    params = goOn(answers);
   }
   throw unreadable(`It asked more than ${ROUNDS_MAX} times.`);
 }

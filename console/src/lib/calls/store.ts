@@ -7,7 +7,7 @@ import { printJson } from "../../ui/json-parse";
 import type { CallListener, LogLine, ProgressNote, Question, Reply, Send, TaskState, WireEntry } from "../mcp/types";
 import type { LegacySession } from "../mcp/legacy";
 import { runCall } from "./run";
-import type { Target, Way } from "./run";
+import type { Paths, Target, Way } from "./run";
 import type { Outcome } from "./outcome";
 
 const LOGS_MAX = 500;
@@ -50,7 +50,7 @@ export interface Started {
   target: Target;
   input: JsonNode;
   way: Way;
-  paths: Readonly<Record<string, string>>;
+  paths: Paths;
   send: Send;
   session: (listener: CallListener, signal: AbortSignal, again: boolean) => Promise<LegacySession>;
 }

@@ -25,6 +25,16 @@ export function variablesOf(template: string): string[] {
   return [...names].slice(0, VARIABLES_MAX);
 }
 
+/** Those that are a part of the path, and not of a query that may be absent. */
+export function pathVariablesOf(template: string): string[] {
+  const names = new Set<string>();
+  for (const [, operator = "", list = ""] of template.matchAll(EXPRESSION)) {
+    if (operator !== "" && "?&;#".includes(operator)) continue;
+    for (const { name } of expressionOf(operator, list).variables) if (name !== "") names.add(name);
+  }
+  return [...names].slice(0, VARIABLES_MAX);
+}
+
 const FIRST: Readonly<Record<string, string>> = { "": "", "+": "", "#": "#", ".": ".", "/": "/", ";": ";", "?": "?", "&": "&" };
 const BETWEEN: Readonly<Record<string, string>> = { "": ",", "+": ",", "#": ",", ".": ".", "/": "/", ";": ";", "?": "&", "&": "&" };
 

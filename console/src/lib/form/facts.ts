@@ -75,7 +75,6 @@ export function factsOf(shape: Shape): string[] {
     if (items !== undefined) facts.push(`${items} item${/ 1$/.test(items) ? "" : "s"}`);
     if (shape.isUnique) facts.push("no item twice");
   }
-  if (shape.kind === "object" && shape.rest === false && shape.members.length > 0) facts.push("no other members");
   if (shape.isDeprecated) facts.push("deprecated");
   if (shape.fallback !== undefined && shape.kind !== "const") facts.push(`default ${short(printValue(shape.fallback.value))}`);
   return facts;

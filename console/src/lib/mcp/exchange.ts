@@ -9,7 +9,7 @@ import { memberOf } from "../json/edit";
 import { isMembers, nodeOf, valueOf } from "../json/value";
 import type { Members, Value } from "../json/value";
 import { McpError } from "./types";
-import type { Entries, LogLine, ProgressNote, Question, Send, WireEntry } from "./types";
+import type { CallListener, Entries, LogLine, ProgressNote, Question, Reply, Send, WireEntry } from "./types";
 
 /** An answer that is larger is not read: the page would stand still. */
 const ANSWER_CHARS_MAX = 64 << 20;
@@ -30,6 +30,8 @@ export interface Post {
   text: string;
   signal: AbortSignal;
   onWire: (entry: WireEntry) => void;
+  /** Outlives the page. Browsers take up to 64 KiB of such. */
+  keepalive?: boolean;
 }
 
 export function object(entries: Entries): JsonNode {
@@ -48,9 +50,10 @@ export function received(response: Response): WireEntry {
   return wire("received", `${response.status} ${response.statusText}`.trim(), "", headers);
 }
 
-export async function post({ url, send, headers, text, signal, onWire }: Post): Promise<Response> {
+export async function post({ url, send, headers, text, signal, onWire, keepalive = false }: Post): Promise<Response> {
   onWire(wire("sent", `POST ${url}`, text, headers));
-  const response = await send(url, { method: "POST", headers: headers.map(([name, value]): [string, string] => [name, value]), body: text, signal, cache: "no-store" });
+  const sent = headers.map(([name, value]): [string, string] => [name, value]);
+  const response = await send(url, { method: "POST", headers: sent, body: text, signal, cache: "no-store", ...(keepalive && { keepalive }) });
   onWire(received(response));
   return response;
 }
@@ -185,6 +188,36 @@ export function questionOf(key: string, node: JsonNode): Question {
   const value = valueOf(node);
   const { method, params } = isMembers(value) ? value : {};
   return { key, method: typeof method === "string" ? method : "", params: isMembers(params) ? params : {} };
+}
+
+/** How long the answers may take that end a call which was given up. */
+const GIVE_UP_MS = 10_000;
+
+export function giveUpSignal(): AbortSignal {
+  return AbortSignal.timeout(GIVE_UP_MS);
+}
+
+/** Answers that say to nobody's question yes: a call whose questions nobody answers holds a place at its backend until they
+ *  expire. `undefined`: one of them has no such answer. */
+function dismissals(questions: readonly Question[]): JsonNode | undefined {
+  const entries: [string, JsonNode][] = [];
+  for (const { key, method } of questions) {
+    if (method === "elicitation/create") entries.push([key, nodeOf({ action: "cancel" })]);
+    else if (method === "roots/list") entries.push([key, nodeOf({ roots: [] })]);
+    else return undefined;
+  }
+  return object(entries);
+}
+
+/** The replies to questions; if the call is given up while they are open, `giveUp` is told what to answer instead. */
+export async function askOrGiveUp(questions: readonly Question[], listener: CallListener, signal: AbortSignal, giveUp?: (responses: JsonNode) => void): Promise<ReadonlyMap<string, Reply>> {
+  try {
+    return await listener.ask(questions, signal);
+  } catch (error) {
+    const responses = signal.aborted ? dismissals(questions) : undefined;
+    if (responses !== undefined) giveUp?.(responses);
+    throw error;
+  }
 }
 
 /** Waits, unless the signal says otherwise. */

@@ -7,9 +7,9 @@ import type { JsonNode } from "../../ui/json-parse";
 import { memberOf } from "../json/edit";
 import { compact, nodeOf, valueOf } from "../json/value";
 import type { Members } from "../json/value";
-import { isStream, logOf, messages, nextId, object, pause, post, progressOf, questionOf, resultOf, throwFailure, unreadable } from "./exchange";
+import { askOrGiveUp, giveUpSignal, isStream, logOf, messages, nextId, object, pause, post, progressOf, questionOf, resultOf, throwFailure, unreadable } from "./exchange";
 import { headerValue } from "./headers";
-import { CLIENT_INFO, ROUNDS_MAX, Refused, TASKS } from "./types";
+import { CLIENT_INFO, ROUNDS_MAX, Refused, SILENT, TASKS } from "./types";
 import type { CallListener, Entries, Reply, Send, TaskState } from "./types";
 
 export const VERSION = "2026-07-28";
@@ -32,6 +32,8 @@ export interface ModernOptions {
   isVerbose?: boolean;
   /** Further members of `_meta`. */
   meta?: Entries;
+  /** The page may be gone before it is answered. */
+  isLast?: boolean;
 }
 
 export class ModernClient {
@@ -59,7 +61,8 @@ export class ModernClient {
       const asked = memberOf(result, "inputRequests");
       const next: [string, JsonNode][] = state === undefined ? [] : [["requestState", state]];
       if (asked?.kind === "object" && asked.entries.length > 0) {
-        next.unshift(["inputResponses", await answers(asked, listener, signal)]);
+        const giveUp = (responses: JsonNode) => this.giveUp(method, [...params, ["inputResponses", responses], ...next], options);
+        next.unshift(["inputResponses", await answers(asked, listener, signal, giveUp)]);
       } else {
         await pause(pauseMs, signal);
         pauseMs = Math.min(pauseMs * 2, AGAIN_MAX_MS);
@@ -85,6 +88,12 @@ export class ModernClient {
     throw unreadable(isStream(response) ? "The stream ended without a result." : "There was no answer in it.");
   }
 
+  /** Tells that nobody will answer; what comes back concerns nobody. */
+  private giveUp(method: string, params: Entries, options: ModernOptions): void {
+    const listener = { ...SILENT, onWire: options.listener.onWire };
+    void this.request(method, params, { ...options, listener, signal: giveUpSignal(), isLast: true }).catch(() => undefined);
+  }
+
   /** Notifications of one `subscriptions/listen`, until the signal aborts or the server ends it. */
   async listen(filter: Members, onNotification: (method: string, params: Members) => void, options: ModernOptions): Promise<void> {
     const id = nextId();
@@ -100,7 +109,7 @@ export class ModernClient {
     }
   }
 
-  private post(id: string, method: string, params: Entries, { listener, signal, name, headers = [], isVerbose = false, meta = [] }: ModernOptions): Promise<Response> {
+  private post(id: string, method: string, params: Entries, { listener, signal, name, headers = [], isVerbose = false, meta = [], isLast = false }: ModernOptions): Promise<Response> {
     const about: [string, JsonNode][] = [
       [`${META}protocolVersion`, nodeOf(VERSION)],
       [`${META}clientCapabilities`, nodeOf(this.capabilities)],
@@ -127,6 +136,7 @@ export class ModernClient {
       text: compact(body),
       signal,
       onWire: listener.onWire,
+      keepalive: isLast,
     });
   }
 
@@ -181,9 +191,9 @@ function textAt(node: JsonNode, key: string): string | undefined {
   return found?.kind === "string" ? found.value : found?.kind === "number" ? found.text : undefined;
 }
 
-async function answers(asked: JsonNode & { kind: "object" }, listener: CallListener, signal: AbortSignal): Promise<JsonNode> {
+async function answers(asked: JsonNode & { kind: "object" }, listener: CallListener, signal: AbortSignal, giveUp?: (responses: JsonNode) => void): Promise<JsonNode> {
   const questions = asked.entries.map(([key, node]) => questionOf(key, node));
-  const replies = await listener.ask(questions, signal);
+  const replies = await askOrGiveUp(questions, listener, signal, giveUp);
   const entries: [string, JsonNode][] = [];
   for (const { key, method } of questions) {
     const reply: Reply | undefined = replies.get(key);
