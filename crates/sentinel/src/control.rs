@@ -13,7 +13,7 @@ use sentinel_surfaces::{Control, Gateway};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::import::adding;
+use crate::adding;
 use crate::key_file::KeyFile;
 use crate::reload::{Answer, Source, Wish, Wished, blocking, mistakes_of};
 use crate::{config, config_file, visits, wiring};

@@ -6,14 +6,13 @@
 //!
 //! Not here: what the command prints and which files it writes (`commands::import`).
 
-pub(crate) mod adding;
-mod convert;
-mod find;
-mod read;
+pub(crate) mod convert;
+pub(crate) mod find;
+pub(crate) mod read;
 #[cfg(test)]
 mod tests;
-mod variables;
-mod write;
+pub(crate) mod variables;
+pub(crate) mod write;
 
 use std::path::{Path, PathBuf};
 

@@ -2,6 +2,7 @@
 //!
 //! Not here: what a command does (`commands`), flags and help (`cli`).
 
+mod adding;
 mod audit;
 mod cli;
 mod client;

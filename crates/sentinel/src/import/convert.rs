@@ -64,7 +64,7 @@ const GENERIC: [&str; 12] = [
 ];
 
 /// Collects backends, variables and warnings.
-pub(super) struct Converter<'a> {
+pub(crate) struct Converter<'a> {
     environment: &'a Environment<'a>,
     /// Definitions already taken over, under the names they had.
     seen: Vec<(String, Map<String, Value>)>,
@@ -77,10 +77,10 @@ pub(super) struct Converter<'a> {
 
 /// Everything that was converted.
 #[derive(Default)]
-pub(super) struct Converted {
-    pub(super) backends: Vec<Entry>,
-    pub(super) exports: Exports,
-    pub(super) warnings: Vec<String>,
+pub(crate) struct Converted {
+    pub(crate) backends: Vec<Entry>,
+    pub(crate) exports: Exports,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A server while it is converted.
@@ -91,7 +91,7 @@ struct Context<'s> {
 }
 
 impl<'a> Converter<'a> {
-    pub(super) fn new(environment: &'a Environment<'a>) -> Self {
+    pub(crate) fn new(environment: &'a Environment<'a>) -> Self {
         Self {
             environment,
             seen: Vec::new(),
@@ -102,33 +102,33 @@ impl<'a> Converter<'a> {
     }
 
     /// For a configuration that has backends of these names.
-    pub(super) fn beside(self, taken: Vec<String>) -> Self {
+    pub(crate) fn beside(self, taken: Vec<String>) -> Self {
         Self { taken, ..self }
     }
 
     /// Leaves credentials in the configuration, if `literals`.
-    pub(super) fn with_literals(self, literals: bool) -> Self {
+    pub(crate) fn with_literals(self, literals: bool) -> Self {
         Self { literals, ..self }
     }
 
     /// Converts one server; returns its backend, if it can be one, and what is to be said about it.
-    pub(super) fn convert(&mut self, server: Server) -> (Option<Entry>, Vec<String>) {
+    pub(crate) fn convert(&mut self, server: Server) -> (Option<Entry>, Vec<String>) {
         let (backends, warnings) = (self.done.backends.len(), self.done.warnings.len());
         self.add(server);
         let entry = self.done.backends.get(backends).cloned();
         (entry, self.done.warnings[warnings..].to_vec())
     }
 
-    pub(super) fn exports(&self) -> &Exports {
+    pub(crate) fn exports(&self) -> &Exports {
         &self.done.exports
     }
 
-    pub(super) fn finish(self) -> Converted {
+    pub(crate) fn finish(self) -> Converted {
         self.done
     }
 
     /// Notes the variables that a server refers to, before any is named for a credential.
-    pub(super) fn refer(&mut self, server: &Server) {
+    pub(crate) fn refer(&mut self, server: &Server) {
         let mut values: Vec<&Value> = server.definition.values().collect();
         while let Some(value) = values.pop() {
             match value {
@@ -146,7 +146,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    pub(super) fn add(&mut self, server: Server) {
+    pub(crate) fn add(&mut self, server: Server) {
         // The same server in two files is one server.
         let twin = (server.name.clone(), server.definition.clone());
         if self.seen.contains(&twin) {

@@ -16,12 +16,12 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A server as a client's file has it.
 #[derive(Debug)]
-pub(super) struct Server {
-    pub(super) name: String,
-    pub(super) definition: Map<String, Value>,
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) definition: Map<String, Value>,
     /// What `${input:…}` asks for, by id.
-    pub(super) inputs: BTreeMap<String, String>,
-    pub(super) workspace: PathBuf,
+    pub(crate) inputs: BTreeMap<String, String>,
+    pub(crate) workspace: PathBuf,
 }
 
 /// A file cannot be imported.
@@ -44,7 +44,7 @@ pub(crate) enum ReadError {
 }
 
 /// Every server of a file.
-pub(super) fn load_servers(
+pub(crate) fn load_servers(
     source: &Source,
     environment: &Environment<'_>,
 ) -> Result<Vec<Server>, ReadError> {
@@ -66,7 +66,7 @@ pub(super) fn load_servers(
 
 /// The servers of a text that somebody copied from documentation or from a client's file: a whole file, the map of servers,
 /// one server under its name, or one server without.
-pub(super) fn servers_of_text(text: &str, cwd: &Path) -> Result<Vec<Server>, ReadError> {
+pub(crate) fn servers_of_text(text: &str, cwd: &Path) -> Result<Vec<Server>, ReadError> {
     let path = || "the text".to_owned();
     let whole = parse_lenient(text);
     // What was copied out of a map has no braces around it.
@@ -112,7 +112,7 @@ pub(super) fn servers_of_text(text: &str, cwd: &Path) -> Result<Vec<Server>, Rea
 }
 
 /// The servers of a parsed file; none if it has no place for servers at all.
-pub(super) fn parse_servers(value: &Value, source: &Source, cwd: &Path) -> Option<Vec<Server>> {
+pub(crate) fn parse_servers(value: &Value, source: &Source, cwd: &Path) -> Option<Vec<Server>> {
     let workspace = workspace_of(&source.path);
     let inputs = inputs(value);
     let servers = |map: &Map<String, Value>, workspace: &Path| -> Vec<Server> {
@@ -173,7 +173,7 @@ fn inputs(value: &Value) -> BTreeMap<String, String> {
 }
 
 /// JSON with comments and trailing commas.
-pub(super) fn parse_lenient(text: &str) -> Result<Value, serde_json::Error> {
+pub(crate) fn parse_lenient(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&strip_comments(text.trim_start_matches('\u{feff}')))
 }
 

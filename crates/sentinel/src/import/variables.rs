@@ -4,7 +4,7 @@ use crate::config::template::{Template, is_name};
 
 /// How a variable gets its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Export {
+pub(crate) enum Export {
     /// This text, a credential.
     Literal(String),
     /// Text with other variables in it.
@@ -15,20 +15,20 @@ pub(super) enum Export {
 
 /// All variables, in the order of their first use.
 #[derive(Debug, Default)]
-pub(super) struct Exports {
+pub(crate) struct Exports {
     list: Vec<(String, Export)>,
     /// Variables that the client's file already refers to: setting them would change what it means.
     referenced: Vec<String>,
 }
 
 impl Exports {
-    pub(super) fn refer(&mut self, name: String) {
+    pub(crate) fn refer(&mut self, name: String) {
         self.referenced.push(name);
     }
 
     /// Names a variable for this value: the wanted name, or if another value has it, the longer one, or
     /// that with a number. The same value under the same name is one variable.
-    pub(super) fn name(&mut self, wanted: &str, longer: &str, export: Export) -> String {
+    pub(crate) fn name(&mut self, wanted: &str, longer: &str, export: Export) -> String {
         let numbered = (2..).map(|n| format!("{longer}_{n}"));
         let mut candidates = [wanted.to_owned(), longer.to_owned()]
             .into_iter()
@@ -50,19 +50,19 @@ impl Exports {
         name
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.list.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// How this variable gets its value, if it was named for one.
-    pub(super) fn find(&self, name: &str) -> Option<&Export> {
+    pub(crate) fn find(&self, name: &str) -> Option<&Export> {
         let mut all = self.list.iter();
         all.find(|(known, _)| known == name)
             .map(|(_, export)| export)
     }
 
     /// Lines for a shell.
-    pub(super) fn shell(&self) -> String {
+    pub(crate) fn shell(&self) -> String {
         let line = |(name, export): &(String, Export)| match export {
             Export::Literal(value) => format!("export {name}={}\n", single_quoted(value)),
             Export::Template(template) => {
@@ -80,7 +80,7 @@ impl Exports {
 }
 
 /// A text as the name of a variable: `my-server` and `api key` become `MY_SERVER` and `API_KEY`.
-pub(super) fn variable_name(text: &str) -> String {
+pub(crate) fn variable_name(text: &str) -> String {
     let mut name = String::new();
     let mut before = ' ';
     for c in text.chars() {

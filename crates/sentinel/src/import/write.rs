@@ -8,7 +8,7 @@ use super::find::Source;
 
 /// A value of `env` or `headers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Setting {
+pub(crate) enum Setting {
     /// As it stands.
     Literal(String),
     /// From this variable.
@@ -17,7 +17,7 @@ pub(super) enum Setting {
 
 /// How an imported backend is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Stdio {
         command: String,
         args: Vec<String>,
@@ -32,15 +32,15 @@ pub(super) enum Transport {
 
 /// A backend to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) enabled: bool,
-    pub(super) comments: Vec<String>,
-    pub(super) transport: Transport,
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) enabled: bool,
+    pub(crate) comments: Vec<String>,
+    pub(crate) transport: Transport,
 }
 
 /// The whole file.
-pub(super) fn toml(sources: &[Source], backends: &[Entry]) -> String {
+pub(crate) fn toml(sources: &[Source], backends: &[Entry]) -> String {
     let mut out = String::from("# Written by `sentinel import`");
     let files: Vec<String> = sources
         .iter()
@@ -62,7 +62,7 @@ pub(super) fn toml(sources: &[Source], backends: &[Entry]) -> String {
 }
 
 /// One backend's table.
-pub(super) fn one(backend: &Entry) -> String {
+pub(crate) fn one(backend: &Entry) -> String {
     let mut out = String::new();
     entry(&mut out, backend);
     out

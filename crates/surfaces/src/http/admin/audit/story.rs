@@ -28,7 +28,7 @@ pub(in crate::http) struct Declared {
 
 pub(in crate::http) enum Asked {
     Key(RecordKey),
-    Request(Filter),
+    Request(Box<Filter>),
 }
 
 /// An audit record with the story of its call.
@@ -91,11 +91,11 @@ impl FromQuery for Asked {
                 let known = read_key(&key).ok_or("`key` is `<node>.<lane>.<seq>` of a record")?;
                 Ok(Self::Key(known))
             }
-            (None, Some(request_id)) => Ok(Self::Request(Filter {
+            (None, Some(request_id)) => Ok(Self::Request(Box::new(Filter {
                 request_id: Some(request_id),
                 caller,
                 ..Filter::default()
-            })),
+            }))),
             _ => Err("say `key`, or `request_id` and perhaps its `caller`".to_owned()),
         }
     }
@@ -134,7 +134,7 @@ impl Endpoint for Read {
             }
             Asked::Request(filter) => {
                 let query = Query {
-                    filter,
+                    filter: *filter,
                     newest: true,
                     limit: 1,
                     within: Some(SEARCH_MAX),

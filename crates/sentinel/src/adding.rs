@@ -17,14 +17,14 @@ use sentinel_surfaces::http::admin::import::{
 };
 use toml_edit::{DocumentMut, Item, Table, Value};
 
-use super::convert::Converter;
-use super::read::{self, Server};
-use super::variables::Export;
-use super::write::{self, Entry, Setting, Transport};
-use super::{Client, Source, find};
 use crate::config::template::{self, Piece};
 use crate::config::{self, BackendKind, Config, Environment, Overrides};
 use crate::config_file;
+use crate::import::convert::Converter;
+use crate::import::read::{self, Server};
+use crate::import::variables::Export;
+use crate::import::write::{self, Entry, Setting, Transport};
+use crate::import::{Client, Source, find};
 
 /// Of one text or file. Clients become unusable with fewer.
 const SERVERS_MAX: usize = 500;
