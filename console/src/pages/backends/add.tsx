@@ -105,7 +105,7 @@ function usePreview(text: string, literals: boolean): Preview {
     const controller = new AbortController();
     setPreview((before) => ({ ...before, isChecking: true }));
     const timer = window.setTimeout(() => {
-      importServers({ text, literals, apply: false, names: null, digest: null }, controller.signal).then(
+      importServers({ text, file: null, literals, apply: false, names: null, digest: null }, controller.signal).then(
         ({ servers }) => setPreview({ servers, error: undefined, isChecking: false }),
         (error: unknown) => {
           if (!isAbort(error)) setPreview({ servers: undefined, error: asProblem(error), isChecking: false });
@@ -129,7 +129,7 @@ function Paste({ onAdded }: { onAdded: (added: Added) => void }) {
   const chosen = new Set(servers?.filter((server) => canBeAdded(server) && !excluded.has(server.name)).map((server) => server.name));
   const hasLiterals = servers?.some((server) => chosen.has(server.name) && server.variables.some((variable) => variable.literal && !variable.set)) === true;
   const add = useAction(async () => {
-    const answer = await importServers({ text, names: [...chosen], apply: true, literals: literals && hasLiterals, digest: null });
+    const answer = await importServers({ text, file: null, names: [...chosen], apply: true, literals: literals && hasLiterals, digest: null });
     onAdded({ names: answer.added, reloaded: answer.reloaded });
   });
   const choose = (name: string, isChosen: boolean) => {

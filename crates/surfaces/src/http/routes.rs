@@ -609,6 +609,8 @@ mod tests {
                 "/catalog",
                 "/access",
                 "/why",
+                "/backends/stderr",
+                "/audit/export",
                 "/audit",
                 "/audit/live",
                 "/audit/record",
