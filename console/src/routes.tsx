@@ -6,6 +6,7 @@ import {
   BookOpen,
   Gauge,
   GitPullRequest,
+  Globe,
   KeyRound,
   LayoutDashboard,
   Pin,
@@ -157,12 +158,22 @@ const connect = page({
   load: () => import("./pages/connect"),
 });
 
+const visits = page({
+  id: "visits",
+  label: "Other servers",
+  paths: ["/visits", "/visits/:id"],
+  icon: Globe,
+  isAdmin: true,
+  keywords: "visit url look inspect remote mcp",
+  load: () => import("./pages/visits"),
+});
+
 /** As the navigation shows them. */
 export const GROUPS: readonly { label: string; pages: readonly Page[] }[] = [
   { label: "Use", pages: [overview, catalog, traffic] },
   { label: "Work", pages: [backends, reviews, schemas] },
   { label: "Control", pages: [access, keys, switches, pins, limits, config] },
-  { label: "Start", pages: [connect] },
+  { label: "Start", pages: [connect, visits] },
 ];
 
 export const PAGES: readonly Page[] = GROUPS.flatMap((group) => group.pages);

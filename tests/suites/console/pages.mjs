@@ -16,6 +16,7 @@ export const PAGES = {
   reviews: "/console/reviews",
   review: async (api) => `/console/reviews/${await reviewId(api)}`,
   schemas: "/console/schemas",
+  "schemas-graph": "/console/schemas?view=graph",
   access: "/console/access",
   keys: "/console/keys",
   switches: "/console/switches",
@@ -23,6 +24,7 @@ export const PAGES = {
   limits: "/console/limits",
   config: "/console/config",
   connect: "/console/connect",
+  visits: "/console/visits",
   "not-found": "/console/no-such-page",
 };
 

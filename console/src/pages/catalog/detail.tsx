@@ -164,7 +164,7 @@ function EntryView({ catalog, entry, killed, isListed }: { catalog: Catalog; ent
 }
 
 /** What is asked for, and how arguments become a call. */
-function callOf(entry: Entry, definition: JsonNode | undefined): { schemaText: string; toTarget: (input: JsonNode) => Target; verb: string } {
+export function callOf(entry: Pick<Entry, "kind" | "name">, definition: JsonNode | undefined): { schemaText: string; toTarget: (input: JsonNode) => Target; verb: string } {
   const { name } = entry;
   switch (entry.kind) {
     case "tools": {
