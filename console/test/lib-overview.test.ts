@@ -45,9 +45,12 @@ test("the course of the totals has one point for each second, and none before th
   assert.deepEqual(courseOfTotals([state(1)]).times, []);
   const course = courseOfTotals([state(1), state(2, { ended: { success: 3 }, latency: { bounds_us: BOUNDS, counts: [3, 0, 0, 0] } }), state(4, { ended: { success: 3, denied: 4 } })]);
   assert.deepEqual(course.times, [2000, 4000]);
-  assert.deepEqual(course.calls, [3, 2]);
-  assert.deepEqual(course.refused, [0, 2]);
+  // Of the seconds up to then: 3 in one, 7 in three.
+  assert.deepEqual(course.calls, [3, 7 / 3]);
+  assert.deepEqual(course.refused, [0, 4 / 3]);
   assert.equal(course.p50[0], 500);
+  const steady = courseOfTotals(Array.from({ length: 20 }, (_, second) => state(second, { ended: { success: second * 4 } })));
+  assert.deepEqual(new Set(steady.calls), new Set([4]));
 });
 
 test("steps without calls are zero, and have no latency", () => {

@@ -151,15 +151,16 @@ export function courseOfHistory(history: { since_ms: number; until_ms: number; s
 
 /** The gateway answers at most as many. */
 const STEPS_MAX = 2_001;
-/** Percentiles of a second with few calls jump; these are of the last ten. */
+/** A second with few calls says little: each point is of the last seconds, of more of them for percentiles. */
+export const RATE_WINDOW = 5;
 const LATENCY_WINDOW = 10;
 
 /** The course of what the live stream told, one point for each of its events. */
 export function courseOfTotals(history: readonly Totals[]): Course {
   const course = empty();
   for (let index = 1; index < history.length; index += 1) {
-    const [before, after] = [history[index - 1] as Totals, history[index] as Totals];
-    const rate = between(before, after);
+    const after = history[index] as Totals;
+    const rate = between(history[Math.max(0, index - RATE_WINDOW)] as Totals, after);
     const aSecond = (count: number) => (rate.seconds > 0 ? count / rate.seconds : 0);
     const { p50, p95, p99 } = percentilesBetween(history[Math.max(0, index - LATENCY_WINDOW)], after);
     course.times.push(after.at_ms);

@@ -7,7 +7,7 @@ import { useLive } from "../../api/live";
 import type { Overview } from "../../api/live";
 import { findings } from "../../lib/overview/health";
 import type { State } from "../../lib/overview/health";
-import { courseOfHistory, courseOfTotals, joined } from "../../lib/overview/rates";
+import { RATE_WINDOW, courseOfHistory, courseOfTotals, joined } from "../../lib/overview/rates";
 import type { Course } from "../../lib/overview/rates";
 import { trafficHref } from "../../lib/records/filters";
 import { useParam } from "../../shell/use-param";
@@ -31,7 +31,7 @@ export function AdminOverview() {
   const range = rangeOf(value);
   const hour = useHistory("1h", BASELINE).data;
   // Once: what was before the page was opened. The stream tells the rest.
-  const recent = useHistory("5m", { stepS: 1 }).data;
+  const recent = useHistory("5m", { stepS: RATE_WINDOW }).data;
   const found = useMemo(() => findings(history as readonly State[], hour?.points), [history, hour]);
 
   if (overview === undefined) {
@@ -85,7 +85,7 @@ function FirstSteps() {
         title="No backends yet"
         actions={
           <>
-            <LinkButton href="/backends?add=1" variant="primary" icon={<Plus size={14} aria-hidden />}>
+            <LinkButton href="/backends?add=paste" variant="primary" icon={<Plus size={14} aria-hidden />}>
               Add a backend
             </LinkButton>
             <LinkButton href="/connect" icon={<Plug size={14} aria-hidden />}>

@@ -5,6 +5,7 @@ import type { Overview } from "../../api/live";
 import { between, courseOfHistory, courseOfTotals, joined, percentilesBetween, since } from "../../lib/overview/rates";
 import { trafficHref } from "../../lib/records/filters";
 import { Bytes, Count, Stat, formatCompact, formatCount, formatDuration, formatRate } from "../../ui";
+import { useNarrow } from "../../ui/use-narrow";
 import type { History } from "./use-figures";
 import styles from "./overview.module.css";
 
@@ -35,6 +36,14 @@ function fiveMinutes(history: readonly Overview[], recent: History | undefined) 
   return sum;
 }
 
+/** Before the stream has told two totals: that of the store's last whole step. */
+function recentRate(recent: History | undefined): number | undefined {
+  if (recent === undefined) return undefined;
+  const last = Math.floor(recent.until_ms / recent.step_ms) * recent.step_ms - recent.step_ms;
+  const point = recent.points.find(({ at_ms }) => at_ms === last);
+  return ((point?.calls ?? 0) * 1000) / recent.step_ms;
+}
+
 export function Now({ overview, history, recent }: Props) {
   const { rate, five, latency, isSinceStart, course } = useMemo(() => {
     const last = history.at(-1) as Overview;
@@ -44,13 +53,16 @@ export function Now({ overview, history, recent }: Props) {
     const ofMinute = minute === undefined ? undefined : percentilesBetween(minute, last);
     const isSinceStart = ofMinute === undefined || ofMinute.p50 === null;
     return {
-      rate: now.seconds > 0 ? now.calls / now.seconds : undefined,
+      rate: now.seconds > 0 ? now.calls / now.seconds : recentRate(recent),
       five: fiveMinutes(history, recent),
       latency: isSinceStart ? percentilesBetween(undefined, last) : ofMinute,
       isSinceStart,
       course: joined(recent === undefined ? undefined : courseOfHistory(recent), courseOfTotals(history.slice(-MINUTE_MS / 1000)), MINUTE_MS, last.at_ms),
     };
   }, [history, recent]);
+  const isNarrow = useNarrow();
+  // Beside a number there is no room for its course on a narrow screen; the charts below have it.
+  const series = (values: readonly (number | null)[]) => (isNarrow ? {} : { series: values });
   const { admission, audit } = overview;
   const total = Object.values(overview.ended).reduce((sum, count) => sum + count, 0);
   const share = (count: number) => (five.calls === 0 ? undefined : `${formatPercent(count / five.calls)} of ${formatCompact(five.calls)} calls`);
@@ -64,14 +76,14 @@ export function Now({ overview, history, recent }: Props) {
         value={rate === undefined ? "–" : formatRate(rate)}
         hint={`${formatCompact(total)} since the start`}
         href={trafficHref({ since: "5m" })}
-        series={course.calls}
+        {...series(course.calls)}
       />
       <Stat
-        label={isSinceStart ? "Latency p95, since the start" : "Latency p95, last minute"}
+        label="Latency, p95"
         value={duration(latency.p95)}
-        hint={`p50 ${duration(latency.p50)}, p99 ${duration(latency.p99)}`}
+        hint={`p50 ${duration(latency.p50)}, p99 ${duration(latency.p99)}, ${isSinceStart ? "since the start" : "last minute"}`}
         href={trafficHref({ since: isSinceStart ? "" : "5m", slower_than_ms: String(Math.max(0, Math.floor((latency.p95 ?? 0) / 1000))) })}
-        series={course.p95}
+        {...series(course.p95)}
       />
       <Stat
         label="Errors, last 5 minutes"
@@ -79,7 +91,7 @@ export function Now({ overview, history, recent }: Props) {
         hint={share(five.failed) ?? "no calls"}
         href={trafficHref({ since: "5m", ended: "failed" })}
         tone={five.calls > 0 && five.failed / five.calls > ERRORS_SHARE ? "error" : "neutral"}
-        series={course.failed}
+        {...series(course.failed)}
       />
       <Stat
         label="Refused, last 5 minutes"
@@ -87,7 +99,7 @@ export function Now({ overview, history, recent }: Props) {
         hint={share(five.refused) ?? "no calls"}
         href={trafficHref({ since: "5m", ended: "refused" })}
         tone={five.calls > 0 && five.refused / five.calls > REFUSED_SHARE ? "warn" : "neutral"}
-        series={course.refused}
+        {...series(course.refused)}
       />
       {admission ? (
         <Stat
