@@ -9,6 +9,8 @@ import { Problem } from "../../api/problem";
 import { useLive } from "../../api/live";
 import { useSession } from "../../api/session";
 import { useQuery } from "../../api/use-query";
+import { hrefOf } from "../../lib/catalog/entries";
+import type { Kind } from "../../lib/catalog/entries";
 import { asCurl, asJson, asMcp, recordedArguments } from "../../lib/records/copy-as";
 import type { Copied } from "../../lib/records/copy-as";
 import { argumentsNote, explain, switchesOf } from "../../lib/records/explain";
@@ -450,12 +452,11 @@ function Actions({ record, raw }: { record: AuditRecord; raw: string | undefined
     if ("why" in copied || !session.guarded) return copied;
     return { note: `SENTINEL_KEY has to be a key or token of ${record.caller}.`, ...copied };
   };
-  const isTool = record.method === "tools/call" && record.operation !== "" && record.kind !== "unknown_name";
   const canRepeat = isCall(record) && !("why" in args && record.method !== "resources/read");
-  const inspect = inspectHref(record.operation, "text" in args ? args.text : undefined);
+  const inspect = inspectHref(record, "text" in args ? args.text : undefined);
   return (
     <>
-      {isTool && !isNarrow && (
+      {inspect !== undefined && !isNarrow && (
         <LinkButton href={inspect} icon={<FlaskConical size={14} aria-hidden />}>
           Open in the inspector
         </LinkButton>
@@ -464,7 +465,7 @@ function Actions({ record, raw }: { record: AuditRecord; raw: string | undefined
         align="end"
         trigger={<Button icon={<Braces size={14} aria-hidden />}>Copy as…</Button>}
         items={[
-          ...(isTool && isNarrow ? [{ label: "Open in the inspector", icon: <FlaskConical size={14} aria-hidden />, href: inspect }] : []),
+          ...(inspect !== undefined && isNarrow ? [{ label: "Open in the inspector", icon: <FlaskConical size={14} aria-hidden />, href: inspect }] : []),
           { label: "JSON record", icon: <Braces size={14} aria-hidden />, onSelect: () => void copy("JSON", () => ({ text: asJson(record, raw) })) },
           { label: "MCP message", icon: <Copy size={14} aria-hidden />, disabled: !canRepeat, onSelect: () => void copy("MCP message", () => asMcp(record, raw)) },
           { label: "Link to this record", icon: <Copy size={14} aria-hidden />, onSelect: () => void copy("link", () => ({ text: window.location.href })) },
@@ -482,8 +483,14 @@ function Actions({ record, raw }: { record: AuditRecord; raw: string | undefined
 /** Longer addresses are cut by servers and proxies on the way. */
 const INSPECT_CHARS_MAX = 6_000;
 
-function inspectHref(tool: string, args: string | undefined): string {
-  const path = `/catalog/tools/${encodeURIComponent(tool)}`;
-  const whole = args === undefined ? path : `${path}?${new URLSearchParams({ arguments: args })}`;
+const KINDS: Readonly<Record<string, Kind>> = { "tools/call": "tools", "prompts/get": "prompts", "resources/read": "resources" };
+
+/** Where the call can be made again by hand, with its arguments filled in. */
+function inspectHref(record: AuditRecord, args: string | undefined): string | undefined {
+  const kind = KINDS[record.method];
+  // Nobody has an operation of an unknown name.
+  if (kind === undefined || record.operation === "" || record.kind === "unknown_name" || record.kind === "unknown_resource") return undefined;
+  const path = hrefOf(kind, record.operation);
+  const whole = args === undefined || kind === "resources" ? path : `${path}?${new URLSearchParams({ input: args })}`;
   return whole.length > INSPECT_CHARS_MAX ? path : whole;
 }
