@@ -27,6 +27,8 @@ export type Reason = Schemas["Reason"];
 export type Reloaded = Schemas["Reloaded"];
 export type RoleSummary = Schemas["RoleSummary"];
 export type Scope = Schemas["Scope"];
+export type SkippedLines = Schemas["SkippedLines"];
+export type StderrLine = Schemas["StderrLine"];
 export type Verdict = Schemas["Verdict"];
 export type Why = Schemas["GetWhyAnswer"];
 

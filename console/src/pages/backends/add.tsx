@@ -9,7 +9,7 @@ import { checkConfig, importServers, loadConfigFile, loadFound, replaceConfig } 
 import type { ConfigFile, ConfigMistake, ImportedServer, Reloaded } from "../../lib/control/contract";
 import { Callout, NotHere, isMissing } from "../../lib/control/parts";
 import { plural } from "../../lib/control/words";
-import { Button, Checkbox, Code, Dialog, EmptyState, ErrorState, Loading, Select, Tabs, Text, Textarea, Input, visible } from "../../ui";
+import { Button, Checkbox, Code, Dialog, EmptyState, ErrorState, Loading, Select, Tabs, Text, Textarea, Input, toastProblem, visible } from "../../ui";
 import type { SelectOption } from "../../ui";
 import styles from "./backends.module.css";
 import { Coming } from "./coming";
@@ -155,14 +155,7 @@ function Paste({ onAdded }: { onAdded: (added: Added) => void }) {
       {isMissing(error) && <NotHere what="what a client's JSON would be as backends" />}
       {servers !== undefined && servers.length > 0 && <Servers servers={servers} chosen={chosen} onChoose={choose} />}
       {servers?.length === 0 && <Callout tone="warn">There is no server in this text.</Callout>}
-      {(hasLiterals || literals) && (
-        <Checkbox
-          label="Write the credentials of this text into the configuration file"
-          hint="Otherwise the gateway must have them in its environment under these names, or the servers start without them."
-          checked={literals}
-          onChange={setLiterals}
-        />
-      )}
+      {(hasLiterals || literals) && <Literals isChecked={literals} onChange={setLiterals} what="this text" />}
       {isReadOnly(file.data) && file.data !== undefined && <ReadOnly file={file.data} />}
       {add.error && <ErrorState error={add.error} compact />}
       <AddButton count={chosen.size} isRunning={add.isRunning} isDisabled={isChecking || isReadOnly(file.data)} onClick={() => void add.run()} />
@@ -217,19 +210,44 @@ function ReadOnly({ file }: { file: ConfigFile }) {
   );
 }
 
+/** Of one server of one file: two clients may have servers of one name. */
+function keyOf(path: string, name: string): string {
+  return JSON.stringify([path, name]);
+}
+
 function Found({ onAdded }: { onAdded: (added: Added) => void }) {
   const found = useQuery("admin/import", loadFound);
-  const { file, add } = useAppend(onAdded);
+  const file = useQuery("admin/config/file", loadConfigFile);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [literals, setLiterals] = useState(false);
+  const wanted = (found.data?.files ?? []).flatMap(({ path, servers }) => {
+    const some = servers.filter((server) => chosen.has(keyOf(path, server.name)) && canBeAdded(server));
+    return some.length === 0 ? [] : [{ path, servers: some }];
+  });
+  const hasLiterals = wanted.some(({ servers }) => servers.some((server) => server.variables.some((variable) => variable.literal && !variable.set)));
+  const add = useAction(async () => {
+    const names: string[] = [];
+    let reloaded: Reloaded | null = null;
+    try {
+      for (const { path, servers } of wanted) {
+        const answer = await importServers({ text: null, file: path, names: servers.map((server) => server.name), apply: true, literals: literals && hasLiterals, digest: null });
+        names.push(...answer.added);
+        reloaded = answer.reloaded;
+      }
+    } catch (error) {
+      // What was added before stays, and is shown.
+      if (names.length === 0) throw error;
+      toastProblem(error);
+    }
+    onAdded({ names, reloaded });
+  });
   if (isMissing(found.error)) return <NotHere what="which servers the clients of this machine have" />;
   if (found.error !== undefined && found.data === undefined) return <ErrorState error={found.error} onRetry={found.refetch} />;
   if (found.data === undefined) return <Loading label="Looking at the files of clients…" />;
-  const servers = found.data.files.flatMap((one) => one.servers);
-  const wanted = servers.filter((server) => chosen.has(server.name) && canBeAdded(server));
-  const choose = (name: string, isChosen: boolean) => {
+  const choose = (path: string) => (name: string, isChosen: boolean) => {
     const next = new Set(chosen);
-    if (isChosen) next.add(name);
-    else next.delete(name);
+    if (isChosen) next.add(keyOf(path, name));
+    else next.delete(keyOf(path, name));
     setChosen(next);
   };
   if (found.data.files.length === 0) {
@@ -239,36 +257,43 @@ function Found({ onAdded }: { onAdded: (added: Added) => void }) {
       </EmptyState>
     );
   }
+  const count = wanted.reduce((sum, { servers }) => sum + servers.length, 0);
   return (
     <div className={styles.stack}>
-      {found.data.files.map((one) => (
-        <section key={one.path} aria-label={visible(one.path)}>
+      {found.data.files.map(({ path, client, problem, servers }) => (
+        <section key={path} aria-label={visible(path)}>
           <h3 className={styles.fileHead}>
-            {one.client} <span className={styles.dim}><Text value={one.path} mono max={200} /></span>
+            {client}{" "}
+            <span className={styles.dim}>
+              <Text value={path} mono max={200} />
+            </span>
           </h3>
-          {(one.problem ?? "") !== "" && (
+          {(problem ?? "") !== "" && (
             <Callout tone="warn" title="It cannot be read">
-              <Text value={one.problem ?? ""} />
+              <Text value={problem ?? ""} />
             </Callout>
           )}
-          {one.servers.length === 0 && (one.problem ?? "") === "" && <p className={styles.dim}>It has no servers.</p>}
-          <Servers servers={one.servers} chosen={chosen} onChoose={choose} />
+          {servers.length === 0 && (problem ?? "") === "" && <p className={styles.dim}>It has no servers.</p>}
+          <Servers servers={servers} chosen={new Set(servers.filter((server) => chosen.has(keyOf(path, server.name))).map((server) => server.name))} onChoose={choose(path)} />
         </section>
       ))}
+      {hasLiterals && <Literals isChecked={literals} onChange={setLiterals} what="these files" />}
       {isReadOnly(file.data) && file.data !== undefined && <ReadOnly file={file.data} />}
       {add.error && <ErrorState error={add.error} compact />}
-      <AddButton
-        count={wanted.length}
-        isRunning={add.isRunning}
-        isDisabled={isReadOnly(file.data)}
-        onClick={() =>
-          void add.run(
-            wanted.map((server) => server.name),
-            wanted.map((server) => server.toml),
-          )
-        }
-      />
+      <AddButton count={count} isRunning={add.isRunning} isDisabled={isReadOnly(file.data)} onClick={() => void add.run()} />
     </div>
+  );
+}
+
+/** Credentials as text: written only if somebody wants that. */
+function Literals({ isChecked, onChange, what }: { isChecked: boolean; onChange: (isChecked: boolean) => void; what: string }) {
+  return (
+    <Checkbox
+      label={`Write the credentials of ${what} into the configuration file`}
+      hint="Otherwise the gateway must have them in its environment under these names, or the servers start without them."
+      checked={isChecked}
+      onChange={onChange}
+    />
   );
 }
 

@@ -5,8 +5,9 @@ import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState } from "rea
 import type { Dispatch, SetStateAction } from "react";
 import { openStream } from "../../api/stream";
 import type { StreamStatus } from "../../api/stream";
-import type { BackendStatus } from "../../lib/control/contract";
+import type { BackendStatus, SkippedLines, StderrLine } from "../../lib/control/contract";
 import { NotHere, isMissing } from "../../lib/control/parts";
+import { plural } from "../../lib/control/words";
 import { Button, Card, Checkbox, CopyButton, ErrorState, SearchInput, Status, Text } from "../../ui";
 import styles from "./backends.module.css";
 
@@ -53,9 +54,13 @@ function useLines(backend: string, setLines: Dispatch<SetStateAction<readonly Li
       },
       onEvents: (events) => {
         for (const { event, data } of events) {
-          if (event !== "line") continue;
-          const { at_ms, text, child } = JSON.parse(data) as { at_ms: number; text: string; child: string };
-          arrived.push({ id: next++, at_ms, text: text.replace(COLOURS, ""), child });
+          if (event === "line") {
+            const { at_ms, text, child } = JSON.parse(data) as StderrLine;
+            arrived.push({ id: next++, at_ms, text: text.replace(COLOURS, ""), child });
+          } else if (event === "skipped") {
+            const { n } = JSON.parse(data) as SkippedLines;
+            arrived.push({ id: next++, at_ms: 0, text: `(${plural(n, "line")} left out)`, child: "" });
+          }
         }
         arrived = arrived.slice(-LINES_MAX);
         if (frame === 0) frame = requestAnimationFrame(flush);
