@@ -6,10 +6,11 @@
 use serde_json::{Map, Value};
 
 use crate::mistake::line_of;
+use crate::normalised;
 use crate::section::Reload;
 use crate::sections::Config;
+use crate::template;
 use crate::tree::{Path, Tree};
-use crate::{normalised, template};
 
 /// One key and what it has.
 #[derive(Debug, Clone, PartialEq)]

@@ -230,7 +230,8 @@ fn why_names_the_rule_that_a_call_then_meets() {
 fn why_takes_an_api_key_for_its_caller() {
     let server = Server::start(&[]);
     let alpha = http_backend("alpha", &server.address, "");
-    let setup = Setup::new(&format!("{ROLES}{alpha}"));
+    let beta = http_backend("beta", &server.address, "");
+    let setup = Setup::new(&format!("{ROLES}{alpha}{beta}"));
     let (code, _, err) = setup.sentinel(&["key", "create", "ci", "--role", "reader"]);
     assert_eq!(code, 0, "{err}");
     let gateway = Gateway::start_in(setup);

@@ -125,7 +125,7 @@ fn a_credential_is_named_or_written_where_the_operator_says_so() {
 
     let added = import(
         &operator,
-        &json!({"text": missing, "apply": true, "literals": true}),
+        &json!({"text": missing, "names": ["missing"], "apply": true, "literals": true}),
     );
     assert_eq!(added.status, 200, "{added:?}");
     assert!(file_of(&gateway).contains("zq9credential0002"));

@@ -126,7 +126,9 @@ fn a_stopped_child_ends_takes_no_calls_and_comes_back_only_when_it_is_started() 
     let log = gateway.setup.log();
     assert!(log.contains("stopped by an operator") && log.contains("started by an operator"));
     until("it is on record", || {
-        let records = operator.get("/admin/api/audit?text=backends/stop").json();
+        let records = operator
+            .get("/admin/api/audit?method=admin/backends/stop")
+            .json();
         let records = records["records"].to_string();
         records.contains("backend child").then_some(())
     });

@@ -213,7 +213,8 @@ impl Stream {
         Answer {
             status: self.status,
             headers: self.headers,
-            text: String::from_utf8(self.buffer).expect("text"),
+            // Files of the console are compressed.
+            text: String::from_utf8_lossy(&self.buffer).into_owned(),
         }
     }
 

@@ -1,8 +1,11 @@
 //! Servers of MCP clients: those of this machine, and those of a pasted file, as backends of this gateway.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use schemars::JsonSchema;
-use sentinel_core::Fault;
+use sentinel_core::catalog::Registry;
+use sentinel_core::{Fault, Health};
 use serde::{Deserialize, Serialize};
 
 use super::backends::{BackendStatus, statuses};
@@ -103,6 +106,9 @@ impl Endpoint for Find {
     }
 }
 
+/// Pause before the health of a backend is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 pub(crate) struct Import;
 
 impl Endpoint for Import {
@@ -118,7 +124,7 @@ impl Endpoint for Import {
         exchange.about(format!("backends {}", answer.added.join(" ")).trim_end());
         if apply {
             let registry = &exchange.server.gateway.registry;
-            let tried = join_all(answer.added.iter().map(|name| registry.answered(name)));
+            let tried = join_all(answer.added.iter().map(|name| tried(registry, name)));
             let _ = tokio::time::timeout(LOOK_MAX, tried).await;
             answer.backends = statuses(&exchange.server.gateway.policy);
             let added = &answer.added;
@@ -127,5 +133,17 @@ impl Endpoint for Import {
                 .retain(|status| added.contains(&status.name));
         }
         Ok(answer)
+    }
+}
+
+/// Resolves when a backend was tried once. Its lists are published just before its health is set.
+async fn tried(registry: &Registry, name: &str) {
+    registry.answered(name).await;
+    let is_starting = || {
+        let backend = registry.running(name);
+        backend.is_some_and(|backend| matches!(backend.status().health, Health::Starting))
+    };
+    while is_starting() {
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
