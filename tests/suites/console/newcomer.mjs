@@ -48,7 +48,12 @@ export function field(place, label) {
 
 /** Fills in the form of a tool, by the names of its fields, and calls it. */
 export async function call(page, fields) {
-  for (const [label, value] of Object.entries(fields)) await field(page.getByRole("main"), label).fill(String(value));
+  for (const [label, value] of Object.entries(fields)) {
+    const place = field(page.getByRole("main"), label);
+    // What is true or false is a choice, whose radio buttons are covered by their words.
+    if (typeof value === "boolean") await place.getByText(String(value), { exact: true }).click();
+    else await place.fill(String(value));
+  }
   await page.getByRole("button", { name: "Call", exact: true }).click();
 }
 
