@@ -72,7 +72,7 @@ DIFF = """--- a/src/checkout.rs
  }
 --- a/tests/checkout.rs
 +++ b/tests/checkout.rs
-@@ -1,3 +1,8 @@
+@@ -1,4 +1,9 @@
  #[test]
  fn an_empty_cart_costs_nothing() {
 -    assert_eq!(total(&[]), 0);
