@@ -44,7 +44,7 @@ def has_console(world):
     assert is_whole, f"this binary has no console: run `make console`, then cargo build ({status})"
 
 
-def in_node(checks, folder, script, limit_s, **told):
+def in_node(checks, folder, script, limit_s, /, **told):
     """Runs a script of node's test runner; its tests are checks, and its lines that begin with `figure:` notes."""
     note = Path(folder) / "world.json"
     note.write_text(json.dumps(told))

@@ -109,24 +109,6 @@ test("A-20: before a pattern is switched off, the page says how many operations 
   nothingElse(seen);
 });
 
-test("A-20: the matrix is walked by keyboard, and a cell says by which rule somebody may not call", async () => {
-  await go(page, "Access");
-  await page.getByRole("searchbox", { name: "Search operations" }).fill("get-sum");
-  const grid = page.getByRole("grid", { name: "What roles see and call" });
-  await grid.getByRole("button", { name: "viewer: sees get-sum" }).waitFor();
-  await grid.getByRole("button", { name: /^everything/ }).focus();
-  await page.keyboard.press("ArrowDown");
-  await page.keyboard.press("End");
-  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "viewer: sees get-sum");
-  await page.keyboard.press("Enter");
-  const steps = page.getByRole("dialog").getByRole("list", { name: "Steps of a call" });
-  await steps.getByText("rbac.roles.viewer.permissions", { exact: false }).waitFor();
-  await page.getByRole("dialog").getByText("sees it, but a call is refused", { exact: false }).waitFor();
-  await page.keyboard.press("Escape");
-  await page.getByRole("dialog").waitFor({ state: "detached" });
-  nothingElse(seen);
-});
-
 test("A-20: why a caller is refused is asked by the name of its key", async () => {
   await go(page, "Access");
   await page.getByRole("tab", { name: "Why?" }).click();

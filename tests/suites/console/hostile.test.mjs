@@ -52,7 +52,7 @@ for (const kind of ["tool name", "safe", "../../admin", "__proto__", "constructo
 }
 
 test("P-S11: a hostile caller, its operation and its ids are text in a record", async () => {
-  const key = await recordKey(apiOf(signedIn.context), "outcome=denied&kind=unknown_name&tenant=" + encodeURIComponent(world.tenant));
+  const key = await recordKey(apiOf(signedIn.context), "outcome=denied&kind=unknown_name&surface=rest&tenant=" + encodeURIComponent(world.tenant));
   await judge(`/console/traffic?record=${key}`, ["caller", "unknown operation"]);
 });
 
@@ -63,30 +63,3 @@ test("P-S11: a hostile discussion is text", async () => {
 test("P-S11: hostile lines on standard error are text", async () => judge("/console/backends/hostile?tab=stderr", ["stderr"]));
 test("P-S11: the reason of a switch is text", async () => judge("/console/switches", ["reason", "switched off"]));
 
-for (const kind of world.kinds) {
-  test(`P-S11: a result of the kind ${kind} is inert in every view of it`, async () => {
-    const input = encodeURIComponent(JSON.stringify({ kind }));
-    await judge(`/console/catalog/tools/hostile__show?arguments=${input}`, [], async (page) => {
-      await page.getByRole("button", { name: "Call", exact: true }).click();
-      await page.getByRole("heading", { name: "Result" }).waitFor();
-      await settled(page);
-      for (const view of await page.getByRole("tablist", { name: "Views of the result" }).getByRole("tab").all()) {
-        await view.click();
-        await settled(page);
-        assert.deepEqual(await page.evaluate(inert), []);
-      }
-    });
-  });
-}
-
-test("P-S11: a resource that is a page and a prompt that is markup are text", async () => {
-  for (const [address, verb, place] of [
-    [`/console/catalog/resources/${encodeURIComponent("hostile://page")}`, "Read", "resource text"],
-    ["/console/catalog/prompts/hostile__advise", "Get", "prompt message"],
-  ]) {
-    await judge(address, [place], async (page) => {
-      await page.getByRole("button", { name: verb, exact: true }).click();
-      await page.getByRole("heading", { name: "Result" }).waitFor();
-    });
-  }
-});

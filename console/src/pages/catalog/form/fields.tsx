@@ -3,7 +3,7 @@
 import { ArrowDown, ArrowUp, ChevronDown, ChevronRight, Plus, X } from "lucide-react";
 import { memo, useState } from "react";
 import type { ReactNode } from "react";
-import { Button, Checkbox, IconButton, Text, cx, formatCount } from "../../../ui";
+import { Button, Checkbox, IconButton, Text, cx, formatCount, visible } from "../../../ui";
 import type { JsonNode } from "../../../ui/json-parse";
 import { memberOf, moveItem, pointerOf, renameMember } from "../../../lib/json/edit";
 import type { Path } from "../../../lib/json/edit";
@@ -401,7 +401,7 @@ export function ChoiceField(props: FieldProps<ChoiceShape> & { schema: Schema })
           {(chosen < 0 || (!isRequired && !isItem)) && <option value="-1">{node !== undefined && chosen < 0 ? "None of them" : isRequired || isItem ? "Choose…" : "Not set"}</option>}
           {shape.options.map((each, index) => (
             <option key={index} value={String(index)}>
-              {each.label.slice(0, 120)}
+              {visible(each.label.slice(0, 120))}
             </option>
           ))}
         </select>

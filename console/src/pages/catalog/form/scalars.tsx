@@ -3,7 +3,7 @@
 import { CalendarClock, Dices, File as FileIcon, WrapText, X } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import type { ClipboardEvent } from "react";
-import { Button, Code, IconButton, Text, cx, formatBytes, toast } from "../../../ui";
+import { Button, Code, IconButton, Text, cx, formatBytes, toast, visible } from "../../../ui";
 import type { JsonNode } from "../../../ui/json-parse";
 import { printJson, readJson } from "../../../ui/json-parse";
 import { pointerOf } from "../../../lib/json/edit";
@@ -343,7 +343,7 @@ export function EnumField(props: FieldProps<EnumShape>) {
           {(!isItem || chosen < 0) && <option value="-1">{isForeign ? "Another value" : isRequired || isItem ? none : "Not set"}</option>}
           {shape.values.slice(0, OPTIONS_MAX).map(({ label }, index) => (
             <option key={index} value={String(index)}>
-              {label.slice(0, 200)}
+              {visible(label.slice(0, 200))}
             </option>
           ))}
         </select>
